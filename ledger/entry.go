@@ -200,6 +200,11 @@ type Attempt struct {
 	Replayed   bool
 	KeySpent   bool
 
+	// The store sets both, so that a report over a past window can be run
+	// again with the same numbers.
+	ResultAt time.Time // ledger time at which its first result was stored; zero while started
+	EffectAt time.Time // ledger time at which its present effect was stored; before that it was unknown
+
 	ReasonText   string // normalised text of the failure; "" on success
 	ReasonID     string // digest of connector, operation, class, code and text; "" on success
 	RulesVersion int    // of the normaliser
@@ -241,7 +246,11 @@ type Evidence struct {
 	PassID    string
 }
 
-// History is one change of an entry. Rows are only ever added.
+// History is one change of an entry: of its state, or, with the state
+// unchanged, of its class, its flags or its owner. Rows are only ever added.
+// The store fills Class and Flags from the entry as it is written with the
+// row, whoever made the row, so that a report can say how things stood at any
+// moment.
 type History struct {
 	ID            int64
 	EntryID       int64
@@ -249,6 +258,8 @@ type History struct {
 	At            time.Time
 	From, To      State
 	Outcome       Outcome
+	Class         ReportClass // of the entry after the change: Entry.Class
+	Flags         []Flag      // open after the change, sorted: Entry.Flags
 	Reason        string
 	Owner         string
 	Actor         string // "reconcile", "import", "person:NAME"
