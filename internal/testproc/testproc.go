@@ -228,7 +228,7 @@ func (g *Group) Start(cmd *exec.Cmd, log string, end syscall.Signal) (*Process, 
 		close(p.done)
 	}()
 	if noted != nil {
-		p.signal(syscall.SIGKILL)
+		p.Signal(syscall.SIGKILL)
 		return nil, noted
 	}
 	return p, nil
@@ -237,7 +237,8 @@ func (g *Group) Start(cmd *exec.Cmd, log string, end syscall.Signal) (*Process, 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-func (p *Process) signal(s syscall.Signal) {
+// Signal sends a signal. To a process that has ended it does nothing.
+func (p *Process) Signal(s syscall.Signal) {
 	// An error means that it has ended already, which Done tells.
 	_ = p.cmd.Process.Signal(s)
 }
@@ -245,13 +246,13 @@ func (p *Process) signal(s syscall.Signal) {
 // Stop sends the signal and waits; what is still there after the patience is
 // killed, and that is an error. Stopping what has ended does nothing.
 func (p *Process) Stop(s syscall.Signal, patience time.Duration) error {
-	p.signal(s)
+	p.Signal(s)
 	select {
 	case <-p.done:
 		return nil
 	case <-time.After(patience):
 	}
-	p.signal(syscall.SIGKILL)
+	p.Signal(syscall.SIGKILL)
 	<-p.done
 	return fmt.Errorf("%s did not end within %s of signal %d\n%s", filepath.Base(p.cmd.Path), patience, s, p.LogTail())
 }
@@ -259,9 +260,9 @@ func (p *Process) Stop(s syscall.Signal, patience time.Duration) error {
 // Kill ends the process and its children at once, as a power cut would: none
 // of them runs another instruction of its own.
 func (p *Process) Kill() {
-	p.signal(syscall.SIGSTOP) // so that no child is born while we list them
+	p.Signal(syscall.SIGSTOP) // so that no child is born while we list them
 	kids := children(p.Pid)
-	p.signal(syscall.SIGKILL)
+	p.Signal(syscall.SIGKILL)
 	for _, pid := range kids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -322,7 +323,7 @@ func (p *Process) WaitReady(patience time.Duration, try func(context.Context) er
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s ended (%v) before it was ready\n%s", name, p.err, p.LogTail())
+			return fmt.Errorf("%s ended (%w) before it was ready\n%s", name, p.err, p.LogTail())
 		case <-ctx.Done():
 			return fmt.Errorf("%s not ready within %s: %w\n%s", name, patience, err, p.LogTail())
 		case <-time.After(10 * time.Millisecond):
