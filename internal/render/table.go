@@ -1,0 +1,270 @@
+package render
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// TableSpec is a table to print.
+type TableSpec struct {
+	Columns []Column
+	Rows    Rows
+	Width   int       // columns of the terminal; 0: a pipe or a file
+	Now     time.Time // for relative times; needed for a terminal
+	// Stack prints each row as a block of "name value" lines where the
+	// terminal is too narrow for the columns even when their texts are cut.
+	Stack bool
+}
+
+// minText is the width below which a text column is not cut: seven characters
+// and the … still tell words apart.
+const minText = 8
+
+// gap stands between columns.
+const gap = "  "
+
+// Table prints a table. In a pipe: a line of names, then a line per row, in
+// tab-separated whole cells, row by row as they come. On a terminal: aligned,
+// every line of the same display width, at most s.Width as far as keys and
+// numbers allow; without rows it says "0 rows".
+func Table(w io.Writer, s TableSpec) error {
+	if s.Width <= 0 {
+		return tabs(w, s)
+	}
+	var grid [][]string
+	for row, err := range s.Rows {
+		if err != nil {
+			return err
+		}
+		grid = append(grid, texts(s, row))
+	}
+	if len(grid) == 0 {
+		_, err := io.WriteString(w, "0 rows\n")
+		return err
+	}
+	widths, fits := fit(s, grid)
+	if !fits && s.Stack {
+		return stack(w, s.Columns, grid)
+	}
+	for _, row := range grid {
+		for i := range row {
+			row[i] = Cut(row[i], widths[i])
+		}
+	}
+	head := make([]string, len(s.Columns))
+	for i, c := range s.Columns {
+		head[i] = Cut(Visible(c.Name), widths[i])
+	}
+	return aligned(w, s.Columns, append([][]string{head}, grid...))
+}
+
+// texts is a row as a table shows it.
+func texts(s TableSpec, row []any) []string {
+	out := make([]string, len(s.Columns))
+	for i, c := range s.Columns {
+		var text string
+		if t, ok := row[i].(time.Time); ok && s.Width > 0 {
+			text = Ago(t, s.Now)
+		} else {
+			text = Visible(plain(row[i]))
+		}
+		if text == "" {
+			text = c.Blank
+		}
+		out[i] = text
+	}
+	return out
+}
+
+func tabs(w io.Writer, s TableSpec) error {
+	b := bufio.NewWriter(w)
+	names := Names(s.Columns)
+	for i := range names {
+		names[i] = Visible(names[i])
+	}
+	fmt.Fprintln(b, strings.Join(names, "\t"))
+	for row, err := range s.Rows {
+		if err != nil {
+			b.Flush() // the rows that came are good; the error says that more is missing
+			return err
+		}
+		if _, err := fmt.Fprintln(b, strings.Join(texts(s, row), "\t")); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// fit chooses the width of each column: as wide as its widest cell, then the
+// widest text narrowed until the line fits, and no further than minText.
+func fit(s TableSpec, grid [][]string) (widths []int, fits bool) {
+	n := len(s.Columns)
+	widths, least := make([]int, n), make([]int, n)
+	total := len(gap) * (n - 1)
+	for i, c := range s.Columns {
+		for _, row := range grid {
+			widths[i] = max(widths[i], Width(row[i]))
+		}
+		// A name may be cut, but not to nothing; keys and numbers may not.
+		head := Width(Visible(c.Name))
+		least[i] = max(widths[i], min(head, minText))
+		if c.Kind == Text {
+			least[i] = min(least[i], minText)
+		}
+		widths[i] = max(widths[i], head)
+		total += widths[i]
+	}
+	for total > s.Width {
+		widest := -1
+		for i := range widths {
+			if widths[i] > least[i] && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return widths, false
+		}
+		widths[widest]--
+		total--
+	}
+	return widths, true
+}
+
+// aligned lays lines out through tablewriter. That counts the width of a text
+// rune by rune, which is wrong for emoji made of several and depends on the
+// environment; so it is given a stand-in of as many letters for each cell, and
+// the texts are put in afterwards, in the same order.
+func aligned(w io.Writer, cols []Column, lines [][]string) error {
+	aligns := make([]tw.Align, len(cols))
+	pads := make([]tw.Padding, len(cols))
+	for i, c := range cols {
+		// One blank on each side makes the gap: a padding of two characters
+		// is taken twice in columns aligned to the right, and cuts the cell.
+		aligns[i], pads[i] = tw.AlignLeft, tw.PaddingDefault
+		if c.Kind == Number {
+			aligns[i] = tw.AlignRight
+		}
+	}
+	pads[0].Left, pads[len(cols)-1].Right = tw.Empty, tw.Empty
+	cell := tw.CellConfig{
+		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
+		Alignment:  tw.CellAlignment{PerColumn: aligns},
+		Padding:    tw.CellPadding{Global: tw.PaddingNone, PerColumn: pads},
+	}
+	var texts []string
+	standIns := make([][]string, len(lines))
+	for r, line := range lines {
+		standIns[r] = make([]string, len(line))
+		for i, text := range line {
+			n := Width(text)
+			standIns[r][i] = strings.Repeat(string(standIn), n)
+			if n > 0 {
+				texts = append(texts, text)
+			}
+		}
+	}
+	out := &filler{sticky: sticky{w: w}, texts: texts}
+	t := tablewriter.NewTable(out,
+		tablewriter.WithConfig(tablewriter.Config{
+			Header: cell, Row: cell,
+			Behavior: tw.Behavior{AutoHide: tw.Off, TrimSpace: tw.Off, TrimLine: tw.Off, TrimTab: tw.Off},
+		}),
+		tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithTrimSpace(tw.Off),
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Symbols:  tw.NewSymbols(tw.StyleNone),
+			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
+		})))
+	t.Header(standIns[0])
+	if err := t.Bulk(standIns[1:]); err != nil {
+		return fmt.Errorf("table: %w", err)
+	}
+	if err := t.Render(); err != nil {
+		return fmt.Errorf("table: %w", err)
+	}
+	return out.finish()
+}
+
+// standIn is the letter that stands for one column of a cell.
+const standIn = 'x'
+
+// filler replaces each run of stand-ins by the next text.
+type filler struct {
+	sticky
+	texts []string
+	inRun bool
+}
+
+func (f *filler) Write(p []byte) (int, error) {
+	out := make([]byte, 0, len(p))
+	for _, c := range p {
+		if c != standIn {
+			out, f.inRun = append(out, c), false
+			continue
+		}
+		if !f.inRun && len(f.texts) > 0 {
+			out, f.texts = append(out, f.texts[0]...), f.texts[1:]
+		}
+		f.inRun = true
+	}
+	if _, err := f.sticky.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// finish reports what went wrong while writing.
+func (f *filler) finish() error {
+	if f.err == nil && len(f.texts) > 0 {
+		return fmt.Errorf("table: %d cells were not laid out", len(f.texts))
+	}
+	return f.err
+}
+
+// stack prints rows as blocks, with an empty line between two.
+func stack(w io.Writer, cols []Column, grid [][]string) error {
+	b := bufio.NewWriter(w)
+	for r, row := range grid {
+		if r > 0 {
+			fmt.Fprintln(b)
+		}
+		fields := make([]Field, len(cols))
+		for i, c := range cols {
+			fields[i] = Field{Name: c.Name, Value: row[i]}
+		}
+		if err := Fields(b, fields); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// Field is one named value of a single thing.
+type Field struct {
+	Name  string
+	Value string
+}
+
+// Fields prints "name  value" lines with the values in one column, whole and
+// visible.
+func Fields(w io.Writer, fields []Field) error {
+	width := 0
+	for _, f := range fields {
+		width = max(width, Width(Visible(f.Name)))
+	}
+	b := bufio.NewWriter(w)
+	for _, f := range fields {
+		name := Visible(f.Name)
+		line := name + strings.Repeat(" ", width-Width(name)) + gap + Visible(f.Value)
+		fmt.Fprintln(b, strings.TrimRight(line, " "))
+	}
+	return b.Flush()
+}
