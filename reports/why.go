@@ -1,0 +1,404 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// plain says in words what a reason code stands for. It is the one such list:
+// show, lists and notices read it. A code that is not in it is shown as it is.
+var plain = map[string]string{
+	// What a look found.
+	"found":             "a look found it under our key",
+	"removed":           "a look found that it is gone, as it was meant to be",
+	"merged":            "the record was merged into another one",
+	"pending":           "the system has it, and has not finished it",
+	"rejected":          "the system refused it for good",
+	"reversed":          "it was applied, and then undone or removed",
+	"duplicate":         "the system has more than one live record of it",
+	"mismatch":          "the system has it with other content",
+	"never_seen":        "what was to be removed was never there",
+	"unmapped_status":   "the system shows a status that the definition does not know",
+	"other_origin":      "it exists, but was not made under our key",
+	"absent":            "looks prove that it did not happen",
+	"not_visible":       "nothing was found, which does not prove yet that it did not happen",
+	"too_early":         "nothing was found, but a fresh record might not show yet",
+	"too_close":         "nothing was found, too soon after the look before to count",
+	"no_control":        "nothing was found, and no known record shows that the lookup works",
+	"no_send_by":        "nothing was found, but nothing says when the attempt can no longer be sent",
+	"beyond_looks_back": "nothing was found, but the system no longer shows things that old",
+	"derived_key":       "nothing was found, but the workflow may have sent another key",
+	"platform_retries":  "nothing was found, but the platform still retries by itself",
+	"changed_since":     "the record was changed since, so its values prove nothing",
+
+	// Why a look told nothing.
+	"could_not_ask":     "the system could not be asked",
+	"lookup_not_usable": "the lookup answers with other people's records only",
+	"answer_incomplete": "the answer could not be read to its end",
+	"control_not_found": "the lookup does not show a record that is known to exist",
+	"no_lookup":         "this system cannot be asked by our key",
+
+	// What may be tried again, and what may not.
+	"repeatable":           "doing it twice is the same as doing it once",
+	"second_refused":       "the system itself refuses a second effect",
+	"attempts_exhausted":   "all attempts that the policy allows are used up",
+	"too_old":              "it is older than the policy allows",
+	"permanent":            "the failure is one that another attempt does not cure",
+	"stopped":              "the policy says not to try again after this failure",
+	"retry_after":          "the system asked to wait longer than the policy allows",
+	"superseded":           "another entry has taken its place",
+	"outcome_key_held":     "another entry for the same outcome is not settled yet",
+	"look_alike":           "an equal entry stands in its way",
+	"consent_withdrawn":    "consent was withdrawn",
+	"lifecycle_closed":     "the record is gone, merged or closed",
+	"owner_changed":        "the record belongs to somebody else now",
+	"owner_inactive":       "the owner of the record is no longer active",
+	"check_unread":         "what has to be checked before a send could not be read",
+	"needs_approval":       "a person has to approve the next attempt",
+	"handover_unavailable": "this version cannot hand over to the workflow",
+	"cannot_send":          "the connector cannot send this operation",
+	"not_sendable":         "what is stored is not enough to send it again",
+	"key_spent":            "the idempotency key is used up and the send cannot carry a new one",
+	"already_exists":       "the system says that it exists already",
+	"duplicate_request":    "the key was used with other content; another action may own it",
+
+	// What is unknown for good.
+	"outcome_unknown": "it is not known whether it happened, and looking does not tell",
+	"still_pending":   "the system has had it pending longer than the policy waits",
+
+	// What was reported, sent or decided.
+	"reported":         "the workflow reported it",
+	"recorded":         "the workflow reported it",
+	"sent":             "it was sent, and the system confirmed it",
+	"cleared":          "all checks passed; it may be sent now",
+	"started":          "an attempt was begun",
+	"clearance_lapsed": "the clearance lapsed before it was used",
+	"lane_held":        "sends are held",
+	"held":             "sends are held",
+	"generation":       "the ledger was restored or failed over; what was claimed before it is void",
+}
+
+// Plain says in words what a reason stands for, with its detail. An unknown
+// code is returned as it is.
+func Plain(reason string) string {
+	code, rest, _ := strings.Cut(reason, ":")
+	text, ok := plain[code]
+	if !ok {
+		return reason
+	}
+	if rest = strings.TrimSpace(rest); rest != "" {
+		// The detail may be a reason of its own.
+		if inner := Plain(rest); inner != rest {
+			rest = inner
+		}
+		return text + " (" + rest + ")"
+	}
+	return text
+}
+
+// Why says why another attempt is (or was) safe, or why it stopped: from the
+// reason, and from the attempts and the evidence that stand behind it. It is
+// text for a person, without times relative to now.
+func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History) string {
+	e := st.Entry
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+
+	resent := resends(st.Attempts)
+	for _, a := range resent {
+		if why := whyResent(a, st.Attempts, evidence, history); why != "" {
+			add("Attempt %d was safe: %s.", a.No, why)
+		}
+	}
+
+	switch e.State {
+	case ledger.StateSettled:
+		add("%s", whySettled(e, evidence, len(resent) > 0))
+		if e.Verify {
+			add("It will be looked at once more%s, because it was sent again after an attempt of unknown effect: a second record would be flagged.", at(e.NextAt))
+		}
+	case ledger.StateInFlight:
+		add("An attempt was begun and has no result yet. Nothing else is sent meanwhile; from %s on it is looked at.", stamp(e.NextAt))
+	case ledger.StateAmbiguous:
+		add("It stopped because nobody knows whether it happened: %s. Until a look settles that, sending again could do it twice.", Plain(e.Reason))
+		add("%s", proofSoFar(e, evidence))
+		if !e.NextAt.IsZero() {
+			add("The next look is due at %s.", stamp(e.NextAt))
+		}
+	case ledger.StateRetryable:
+		if e.Effect == ledger.EffectNotDone {
+			add("Another attempt is safe: %s.", whyNotDone(st.Attempts, evidence))
+		} else {
+			add("Another attempt is safe: %s.", Plain(e.Reason))
+		}
+		add("It is due at %s and is checked again before anything is sent (stands here because %s).", stamp(e.NextAt), Plain(e.Reason))
+	case ledger.StateReady:
+		add("Another attempt is safe and cleared until %s: %s.", stamp(e.ClearedUntil), whyNotDone(st.Attempts, evidence))
+	case ledger.StateDeferred:
+		add("It waits: %s. It goes on %s.", Plain(e.Reason), releaseText(e))
+	case ledger.StateEscalated:
+		add("It stopped because %s.", Plain(e.Reason))
+		if e.Effect == ledger.EffectUnknown {
+			add("Nobody knows whether it happened, so nothing is sent. %s", proofSoFar(e, evidence))
+		} else if e.Effect == ledger.EffectNotDone {
+			add("It did not happen: %s.", whyNotDone(st.Attempts, evidence))
+		}
+		add("%s has to decide%s%s.", e.Owner, by(e.DueAt), allowed(e.Allowed))
+	}
+	for _, f := range e.Flags {
+		add("%s", flagText(f))
+	}
+	return strings.Join(clean(parts), " ")
+}
+
+// resends are the attempts we sent ourselves after an earlier one.
+func resends(as []ledger.Attempt) []ledger.Attempt {
+	var out []ledger.Attempt
+	for i, a := range as {
+		if i > 0 && a.Ours {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// whyResent says on what ground attempt a was sent.
+func whyResent(a ledger.Attempt, as []ledger.Attempt, evidence []ledger.Evidence, history []ledger.History) string {
+	var before []ledger.Attempt
+	for _, b := range as {
+		if b.No < a.No {
+			before = append(before, b)
+		}
+	}
+	var seen []ledger.Evidence
+	for _, ev := range evidence {
+		if !ev.AskedAt.After(a.StartedAt) {
+			seen = append(seen, ev)
+		}
+	}
+	// Where the effect was not proven not done, the reason of the last change
+	// to retryable says what makes a second effect impossible.
+	for i := len(history) - 1; i >= 0; i-- {
+		h := history[i]
+		if h.At.After(a.StartedAt) || h.To != ledger.StateRetryable {
+			continue
+		}
+		switch code := ledger.ReasonCode(h.Reason); code {
+		case "repeatable", "second_refused":
+			return Plain(code)
+		}
+		break
+	}
+	return whyNotDone(before, seen)
+}
+
+// whyNotDone says how it is known that no attempt had an effect.
+func whyNotDone(as []ledger.Attempt, evidence []ledger.Evidence) string {
+	var parts []string
+	looked, rejected := false, false
+	var refused []string
+	for _, a := range as {
+		switch {
+		case strings.HasPrefix(a.Rule, "look: absent"):
+			looked = true
+		case strings.HasPrefix(a.Rule, "look: rejected"):
+			rejected = true
+		case a.Effect == ledger.EffectNotDone:
+			refused = append(refused, fmt.Sprintf("attempt %d ended in %s, which did nothing", a.No, failure(a)))
+		}
+	}
+	if looked {
+		n, first, last, controlled := negatives(evidence)
+		text := "the system was asked by our key after the last moment at which an earlier attempt could still arrive and be seen"
+		if n > 0 {
+			text = fmt.Sprintf("%s by our key, after the last moment at which an earlier attempt could still arrive and be seen, found nothing (%s)",
+				times(n, "look", "looks"), span(first, last))
+		}
+		if controlled {
+			text += ", while the same lookup did show a record that is known to exist"
+		}
+		parts = append(parts, text)
+	}
+	if rejected {
+		parts = append(parts, "a look found the earlier attempt finally refused")
+	}
+	parts = append(parts, refused...)
+	if len(as) == 0 {
+		parts = append(parts, "nothing has been sent yet")
+	}
+	if len(parts) == 0 {
+		return "every attempt is known to have had no effect"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// negatives counts the looks that count towards absence, and says whether a
+// control stood beside one of them.
+func negatives(evidence []ledger.Evidence) (n int, first, last time.Time, controlled bool) {
+	for _, ev := range evidence {
+		if !ev.Counted || ev.Void {
+			continue
+		}
+		n++
+		if first.IsZero() {
+			first = ev.AskedAt
+		}
+		last = ev.AskedAt
+	}
+	// A negative counts only with a control, or where the definition says
+	// that the probe stands for one; the evidence says which.
+	for _, ev := range evidence {
+		if ev.Counted && !ev.Void && strings.Contains(string(ev.Detail), `"control":"found"`) {
+			controlled = true
+		}
+	}
+	return n, first, last, controlled
+}
+
+func whySettled(e ledger.Entry, evidence []ledger.Evidence, resent bool) string {
+	where := e.Connector
+	if e.RemoteID != "" {
+		where += " as " + e.RemoteID
+	}
+	switch {
+	case e.SettledBy == ledger.ByPerson:
+		return fmt.Sprintf("A person settled it: %s (%s).", outcomeText(e.Outcome), Plain(e.Reason))
+	case e.Outcome == ledger.OutcomeApplied && e.SettledBy == ledger.ByLook:
+		text := fmt.Sprintf("It happened: a look found it at %s.", where)
+		for i := len(evidence) - 1; i >= 0; i-- {
+			if evidence[i].Finding == ledger.FindingApplied && !evidence[i].AskedAt.IsZero() {
+				text = fmt.Sprintf("It happened: a look at %s found it at %s.", stamp(evidence[i].AskedAt), where)
+				break
+			}
+		}
+		if !resent {
+			text += " It was not sent again: that would have made a duplicate."
+		}
+		return text
+	case e.Outcome == ledger.OutcomeApplied && e.SettledBy == ledger.BySend:
+		return fmt.Sprintf("It happened: our own attempt was confirmed by %s.", where)
+	case e.Outcome == ledger.OutcomeApplied:
+		return fmt.Sprintf("It happened: the workflow reported success at %s.", where)
+	case e.Outcome == ledger.OutcomeNotApplied:
+		return fmt.Sprintf("It did not happen and is not tried again: %s.", Plain(e.Reason))
+	}
+	return fmt.Sprintf("It is settled: %s (%s).", outcomeText(e.Outcome), Plain(e.Reason))
+}
+
+func proofSoFar(e ledger.Entry, evidence []ledger.Evidence) string {
+	if n, first, last, _ := negatives(evidence); n > 0 {
+		return fmt.Sprintf("So far %s (%s) found nothing and count towards proof that it did not happen.", times(n, "look", "looks"), span(first, last))
+	}
+	switch {
+	case e.LooksAnswered == 0 && e.LooksFailed > 0:
+		return fmt.Sprintf("The system was asked %s and did not answer.", times(e.LooksFailed, "time", "times"))
+	case e.LooksAnswered == 0:
+		return "It has not been looked at yet."
+	}
+	return fmt.Sprintf("It was looked at %s; none of the answers counts as proof that it did not happen.", times(e.LooksAnswered, "time", "times"))
+}
+
+func outcomeText(o ledger.Outcome) string {
+	switch o {
+	case ledger.OutcomeApplied:
+		return "it happened"
+	case ledger.OutcomeNotApplied:
+		return "it did not happen"
+	}
+	return "it stays unknown whether it happened"
+}
+
+func flagText(f ledger.Flag) string {
+	switch f {
+	case ledger.FlagDuplicate:
+		return "Open flag duplicate: the system holds more than one record of this action; a person should remove one."
+	case ledger.FlagConflict:
+		return "Open flag conflict: a success was reported for an entry that was settled as not applied."
+	case ledger.FlagReversed:
+		return "Open flag reversed: it was applied, and then removed or undone."
+	case ledger.FlagOtherOrigin:
+		return "Open flag other_origin: the record exists, but was not made under our key."
+	}
+	return fmt.Sprintf("Open flag %s.", f)
+}
+
+func releaseText(e ledger.Entry) string {
+	switch e.ReleaseKind {
+	case "time":
+		return "at " + stamp(e.ReleaseAt)
+	case "lane":
+		return fmt.Sprintf("when lane %s is back, or to a person at %s", e.ReleaseRef, stamp(e.ReleaseAt))
+	case "signal":
+		return fmt.Sprintf("when signal %s comes, or to a person at %s", e.ReleaseRef, stamp(e.ReleaseAt))
+	case "entry":
+		return fmt.Sprintf("when entry %s is settled, or to a person at %s", e.ReleaseRef, stamp(e.ReleaseAt))
+	}
+	return "when a person releases it"
+}
+
+func failure(a ledger.Attempt) string {
+	switch {
+	case a.Class != ledger.ClassNone && a.HTTPStatus != 0:
+		return fmt.Sprintf("%s (HTTP %d)", a.Class, a.HTTPStatus)
+	case a.Class != ledger.ClassNone:
+		return string(a.Class)
+	case a.HTTPStatus != 0:
+		return fmt.Sprintf("HTTP %d", a.HTTPStatus)
+	}
+	return "a failure"
+}
+
+func allowed(as []ledger.Action) string {
+	if len(as) == 0 {
+		return ""
+	}
+	return " (may: " + strings.Join(list(as), ", ") + ")"
+}
+
+func times(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func span(first, last time.Time) string {
+	if first.Equal(last) {
+		return "at " + stamp(first)
+	}
+	return "from " + stamp(first) + " to " + stamp(last)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "no set time"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " at " + stamp(t)
+}
+
+func by(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " by " + stamp(t)
+}
+
+func clean(parts []string) []string {
+	var out []string
+	for _, p := range parts {
+		if p = strings.TrimSpace(p); p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
