@@ -184,10 +184,7 @@ func TestMain(m *testing.M) {
 
 func TestNothingIsLeftOfAKilledTestBinary(t *testing.T) {
 	t.Parallel()
-	pgtest.DB(t) // skips where there is no PostgreSQL
-	if os.Getenv(pgtest.EnvURL) != "" {
-		t.Skip("server is given by " + pgtest.EnvURL)
-	}
+	pgtest.Start(t, nil) // skips where there is no PostgreSQL
 	victim := exec.CommandContext(t.Context(), os.Args[0])
 	victim.Env = append(os.Environ(), "PGTEST_PLAY_VICTIM=1")
 	out, err := victim.StdoutPipe()

@@ -26,7 +26,7 @@ const poolerConf = `[databases]
 listen_addr = 127.0.0.1
 listen_port = %d
 unix_socket_dir =
-auth_type = plain
+auth_type = %s
 auth_file = %s
 pool_mode = transaction
 default_pool_size = 2
@@ -72,7 +72,10 @@ func startPooler(t testing.TB, bin, dbURL string) (string, error) {
 		}
 	})
 
-	password, _ := u.User.Password()
+	password, auth := "", "trust"
+	if p, ok := u.User.Password(); ok {
+		password, auth = p, "plain"
+	}
 	users := filepath.Join(group.Dir, "users.txt")
 	if err := write(group, users, fmt.Sprintf("%q %q\n", u.User.Username(), password)); err != nil {
 		return "", err
@@ -87,7 +90,7 @@ func startPooler(t testing.TB, bin, dbURL string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := write(group, ini, fmt.Sprintf(poolerConf, u.Hostname(), serverPort, port, users)); err != nil {
+		if err := write(group, ini, fmt.Sprintf(poolerConf, u.Hostname(), serverPort, port, auth, users)); err != nil {
 			return "", err
 		}
 		p, err := group.Start(group.Command(bin, ini), "pgbouncer.log", syscall.SIGTERM)

@@ -27,7 +27,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -49,16 +48,28 @@ const startPatience = 30 * time.Second
 // program finds a program, or ends the test.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	dir := os.Getenv(EnvTools)
-	if dir == "" {
-		_, file, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(file), "..", "..", ".tools", "bin")
-	}
-	path := filepath.Join(dir, name)
+	path := filepath.Join(toolsDir(), name)
 	if _, err := os.Stat(path); err != nil {
 		testproc.Missing(t, EnvRequire, fmt.Sprintf("%s is not built (%v): run make real, or set %s", name, err, EnvTools))
 	}
 	return path
+}
+
+// toolsDir is the folder of the programs: below the top of the repository, which
+// lies above the folder that go test runs a test in.
+func toolsDir() string {
+	if dir := os.Getenv(EnvTools); dir != "" {
+		return dir
+	}
+	const below = ".tools/bin"
+	dir, err := os.Getwd()
+	for err == nil && dir != filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, below)
+		}
+		dir = filepath.Dir(dir)
+	}
+	return below
 }
 
 // group makes the folder and watchdog of a program, ended with the test.
