@@ -1,0 +1,471 @@
+// Package config reads the config file and the policy files, checks all of
+// them at once, and says where each value came from. It opens connectors only
+// to check their definitions; it reaches no system and no ledger.
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/mail"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reconcile"
+)
+
+// Config is everything that the files say, resolved: what is unset holds its
+// default.
+type Config struct {
+	Path string // as given to Load; "" where no file was read
+	Dir  string // what relative paths in the config are relative to
+
+	Timezone  *time.Location // of dates, weeks and cron lines
+	Ledger    Ledger
+	Daemon    Daemon
+	Schedule  Schedules
+	Retention Retention
+
+	Owners reconcile.Owners
+	Notify map[string]Channel // by name: [notify.NAME]
+
+	// Policies in the order in which they match. OpenConnectors completes the
+	// version.
+	Policies   reconcile.Policies
+	Connectors []ConnectorTable // sorted by name
+
+	// Warnings are no mistakes, but somebody should know. Each begins with file
+	// and line. OpenConnectors may add some.
+	Warnings []string
+
+	// Settings are all values in the order of the file, for Describe.
+	Settings []Setting
+
+	env     func(string) (string, bool)
+	src     *source
+	from    []origin // of Policies.List
+	secrets []string
+}
+
+// Ledger is [ledger].
+type Ledger struct {
+	URL         Secret // as written, see LedgerURL; it may carry a password
+	AutoMigrate bool
+	Lease       time.Duration // a claim that nobody renews ends after this
+	PayloadMax  int64         // bytes; a longer payload is kept as digest and excerpt
+}
+
+// Daemon is [daemon].
+type Daemon struct {
+	Listen string        // host:port
+	Grace  time.Duration // for calls to finish when it stops
+}
+
+// Schedules is [schedule].
+type Schedules struct {
+	Settle, Advance, Release, Escalate, Digest, Weekly, Prune Schedule
+}
+
+// Retention is [retention]; zero means that nothing is kept.
+type Retention struct {
+	Settled time.Duration // of settled entries
+	Payload time.Duration // of their payloads
+}
+
+// ChannelType is the type of a channel for notices.
+type ChannelType string
+
+// The channel types.
+const (
+	ChannelSlack   ChannelType = "slack"
+	ChannelWebhook ChannelType = "webhook"
+	ChannelSMTP    ChannelType = "smtp"
+)
+
+// Channel is one [notify.NAME].
+type Channel struct {
+	Name   string
+	Type   ChannelType
+	URL    Secret   // it may carry credentials
+	Secret Secret   // signs a webhook; not set: unsigned
+	From   string   // smtp
+	To     []string // smtp
+}
+
+// The defaults of the config itself; those of a policy are
+// reconcile.DefaultPolicy (spec, section 7).
+const (
+	defaultTimezone   = "UTC"
+	defaultLedgerURL  = "sqlite:reconcile.db"
+	defaultLease      = 60 * time.Second
+	defaultPayloadMax = 256 << 10
+	defaultListen     = "127.0.0.1:8321"
+	defaultGrace      = 20 * time.Second
+	defaultSettled    = 400 * 24 * time.Hour
+	defaultPayload    = 90 * 24 * time.Hour
+)
+
+// mostPayload is below what SQLite stores in one value by default.
+// Source: sqlite.org/limits.html, SQLITE_MAX_LENGTH, 2026-09.
+const mostPayload = 512 << 20
+
+// Load reads the config at path and the policy files that it names, and checks
+// all of it: the error is an Errors with every mistake. An empty path reads no
+// file: the defaults. env looks up environment variables; nil is os.LookupEnv.
+func Load(path string, env func(string) (string, bool)) (*Config, error) {
+	if env == nil {
+		env = os.LookupEnv
+	}
+	src := &source{name: path, root: map[string]any{}, lines: map[string]int{}}
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, Errors{{File: path, Message: fmt.Sprintf("cannot be read: %v", pathCause(err))}}
+		}
+		s, fe := readTOML(path, data)
+		if fe != nil {
+			return nil, Errors{fe}
+		}
+		src = s
+	}
+	c, _, err := load(path, src, env)
+	return c, err
+}
+
+// Defaults is the config without any file.
+func Defaults() *Config {
+	c, err := Load("", func(string) (string, bool) { return "", false })
+	if err != nil {
+		panic(err) // the defaults are part of the program
+	}
+	return c
+}
+
+func load(path string, src *source, env func(string) (string, bool)) (*Config, *reader, error) {
+	c := &Config{Path: path, Dir: filepath.Dir(path), env: env, src: src}
+	if path == "" {
+		c.Dir = "."
+	}
+	r := &reader{env: env, keys: map[string]bool{}}
+	var ps policyReader
+	r.root(src, "", "", func(t *table) {
+		c.readTop(t)
+		c.readLedger(t)
+		c.readDaemon(t)
+		c.readSchedules(t)
+		c.readRetention(t)
+		c.readChannels(t)
+		c.readOwners(t)
+		ps.files(t, c.Dir, t.texts("policy_files", nil, ""))
+		t.list("policy", func(i int, t *table) { ps.read(t, fmt.Sprintf("[[policy]] %d", i+1)) })
+		c.readConnectors(t)
+	})
+	c.noteDefaultPolicy(r)
+	c.checkPolicies(r, &ps)
+
+	c.Policies.List, c.from = ps.list, ps.from
+	c.Policies.Version = c.version(nil)
+	c.Warnings, c.Settings = r.warnings, r.settings
+	c.secrets = r.secrets
+	if err := r.errs.orNil(); err != nil {
+		return nil, r, err
+	}
+	return c, r, nil
+}
+
+func (c *Config) readTop(t *table) {
+	c.Timezone = time.UTC
+	s := t.textOr("timezone", defaultTimezone, "")
+	if loc, err := parseZone(s); err != nil {
+		t.refuseText("timezone", s, err)
+	} else {
+		c.Timezone = loc
+	}
+}
+
+func (c *Config) readLedger(t *table) {
+	t.sub("ledger", func(t *table) {
+		u, ok := t.text("url")
+		if !ok {
+			u = defaultLedgerURL
+		} else if err := checkLedgerURL(u); err != nil {
+			t.refuse("url", "%v", err)
+		}
+		c.Ledger.URL = NewSecret(u)
+		t.r.secrets = append(t.r.secrets, urlPassword(u))
+		t.note("url", RedactURL(u))
+		c.Ledger.AutoMigrate = t.truth("auto_migrate", false)
+		c.Ledger.Lease = t.duration("lease", defaultLease)
+		if c.Ledger.Lease < time.Second {
+			t.refuse("lease", "%v is refused; a pass needs a lease of 1s or more", c.Ledger.Lease)
+		}
+		c.Ledger.PayloadMax = readSize(t, "payload_max", defaultPayloadMax)
+	})
+}
+
+func readSize(t *table, key string, def int64) int64 {
+	n := def
+	if v, ok := t.value(key); ok {
+		if i, isInt := v.(int64); isInt {
+			n = i // bytes
+		} else if s, ok := t.expanded(key, v); ok {
+			size, err := parseSize(s)
+			if err != nil {
+				t.refuseText(key, s, err)
+				size = def
+			}
+			n = size
+		}
+		if n < 0 || n > mostPayload {
+			t.refuse(key, "%d bytes are refused; write at most %q", n, formatSize(mostPayload))
+			n = def
+		}
+	}
+	t.note(key, formatSize(n))
+	return n
+}
+
+func (c *Config) readDaemon(t *table) {
+	t.sub("daemon", func(t *table) {
+		c.Daemon.Listen = t.textOr("listen", defaultListen, "")
+		_, port, err := net.SplitHostPort(c.Daemon.Listen)
+		n, numErr := strconv.Atoi(port)
+		if err != nil || numErr != nil || n < 0 || n > 65535 {
+			t.refuseText("listen", c.Daemon.Listen, fmt.Errorf("%q is no address; write host and port, like %q", c.Daemon.Listen, defaultListen))
+		}
+		c.Daemon.Grace = t.duration("grace", defaultGrace)
+	})
+}
+
+func (c *Config) readSchedules(t *table) {
+	t.sub("schedule", func(t *table) {
+		read := func(key, def string) Schedule {
+			s := t.textOr(key, def, "")
+			if _, isText := t.m[key].(string); t.has(key) && !isText {
+				return Schedule{} // already refused
+			}
+			sch, err := parseSchedule(s, c.Timezone)
+			if err != nil {
+				t.refuseText(key, s, err)
+			}
+			return sch
+		}
+		c.Schedule = Schedules{
+			Settle:   read("settle", "30s"),
+			Advance:  read("advance", "30s"),
+			Release:  read("release", "1m"),
+			Escalate: read("escalate", "1m"),
+			Digest:   read("digest", "0 8 * * *"),
+			Weekly:   read("weekly", "0 7 * * MON"),
+			Prune:    read("prune", "0 3 * * *"),
+		}
+	})
+}
+
+func (c *Config) readRetention(t *table) {
+	t.sub("retention", func(t *table) {
+		c.Retention.Settled = t.duration("settled", defaultSettled)
+		c.Retention.Payload = t.duration("payload", defaultPayload)
+	})
+}
+
+func (c *Config) readChannels(t *table) {
+	c.Notify = map[string]Channel{}
+	t.each("notify", func(name string, t *table) {
+		ch := Channel{Name: name}
+		types := []string{string(ChannelSlack), string(ChannelWebhook), string(ChannelSMTP)}
+		if !t.has("type") {
+			t.know("type")
+			t.refuse("", "has no type; write type = %s", oneOf(types))
+		} else {
+			ch.Type = ChannelType(t.choice("type", "", "", types...))
+		}
+		schemes := []string{"http", "https"}
+		if ch.Type == ChannelSMTP {
+			schemes = []string{"smtp", "smtps"}
+		}
+		if !t.has("url") {
+			t.know("url")
+			t.refuse("", "has no url; write where its notices go")
+		} else {
+			ch.URL = readURL(t, "url", schemes...)
+		}
+		switch ch.Type {
+		case ChannelWebhook:
+			ch.Secret = t.secret("secret")
+			if !t.has("secret") {
+				t.r.warn(t.src.name, t.src.line(t.path), "%s: has no secret, so its notices are not signed; write secret = %q", t.path, "${NAME}")
+			}
+		case ChannelSMTP:
+			ch.From = readAddress(t, "from")
+			ch.To = readAddresses(t, "to")
+		}
+		c.Notify[name] = ch
+	})
+}
+
+func readAddress(t *table, key string) string {
+	s, ok := t.text(key)
+	if !t.has(key) {
+		t.refuse("", "has no %s; write a mail address", key)
+		return ""
+	}
+	if ok && !isAddress(s) {
+		t.refuseText(key, s, fmt.Errorf("%q is not a mail address", s))
+	}
+	t.note(key, s)
+	return s
+}
+
+func readAddresses(t *table, key string) []string {
+	list := t.texts(key, nil, "")
+	if len(list) == 0 {
+		t.refuse(key, "has no address; write a list of one or more")
+	}
+	for i, s := range list {
+		if !isAddress(s) {
+			t.refuse(join(key, strconv.Itoa(i)), "is not a mail address; write one like %q", "revops@example.org")
+		}
+	}
+	return list
+}
+
+func isAddress(s string) bool {
+	_, err := mail.ParseAddress(s)
+	return err == nil
+}
+
+// readURL reads an address. Of one that takes posts, like a chat's webhook, the
+// path is a credential: only its host is shown.
+func readURL(t *table, key string, schemes ...string) Secret {
+	s, ok := t.text(key)
+	if !ok {
+		t.note(key, "not set")
+		return Secret{}
+	}
+	checkURL(t, key, s, schemes)
+	if u, err := url.Parse(s); err == nil && slices.Contains(schemes, "https") {
+		t.r.secrets = append(t.r.secrets, s)
+		t.note(key, u.Scheme+"://"+u.Host+"/"+redacted)
+	} else {
+		t.r.secrets = append(t.r.secrets, urlPassword(s))
+		t.note(key, RedactURL(s))
+	}
+	return NewSecret(s)
+}
+
+// checkURL never shows the address: it may be a credential.
+func checkURL(t *table, key, s string, schemes []string) {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
+		t.refuse(key, "is not an address; write one that begins with %s:// and has a host", strings.Join(schemes, ":// or "))
+	}
+}
+
+func (c *Config) readOwners(t *table) {
+	c.Owners = reconcile.Owners{}
+	byExternal := map[string]string{}
+	t.each("owners", func(id string, t *table) {
+		o := reconcile.OwnerInfo{ID: id}
+		o.Name = t.textOr("name", id, "")
+		o.IDs = t.texts("ids", nil, "")
+		for i, x := range o.IDs {
+			if other, taken := byExternal[x]; taken {
+				t.refuse(join("ids", strconv.Itoa(i)), "%q stands in owners.%s too; an id of another system can mean one owner", x, other)
+			}
+			byExternal[x] = id
+		}
+		o.Notify = t.texts("notify", nil, "")
+		for i, n := range o.Notify {
+			if _, ok := c.Notify[n]; !ok {
+				t.refuse(join("notify", strconv.Itoa(i)), "there is no [notify.%s]%s", n, or(didYouMean(n, slices.Sorted(maps.Keys(c.Notify))), "; add it"))
+			}
+		}
+		o.Next = t.textOr("next", "", "none: stays here")
+		c.Owners[id] = o
+	})
+	for _, id := range slices.Sorted(maps.Keys(c.Owners)) {
+		c.checkNext(t, id)
+	}
+}
+
+// checkNext refuses a chain of owners that leads nowhere or in a circle. A
+// circle is reported at its first owner by name.
+func (c *Config) checkNext(t *table, id string) {
+	key := "owners." + id + ".next"
+	next := c.Owners[id].Next
+	if next == "" || next == ledger.OwnerUnassigned {
+		return
+	}
+	if _, ok := c.Owners[next]; !ok {
+		t.refuse(key, "there is no [owners.%s]%s", next, or(didYouMean(next, slices.Sorted(maps.Keys(c.Owners))), "; add it"))
+		return
+	}
+	chain := []string{id}
+	for next != "" && !slices.Contains(chain, next) {
+		chain = append(chain, next)
+		next = c.Owners[next].Next
+	}
+	if next == id && slices.Min(chain) == id {
+		t.refuse(key, "goes in a circle: %s; end it at somebody", strings.Join(append(chain, id), " → "))
+	}
+}
+
+// noteDefaultPolicy notes what holds where no policy matches.
+func (c *Config) noteDefaultPolicy(r *reader) {
+	r.root(&source{name: c.Path, lines: map[string]int{}}, "where no policy matches: ", "policy", func(t *table) { readPolicy(t, "default") })
+}
+
+// checkPolicies looks at the policies beside the rest of the config.
+func (c *Config) checkPolicies(r *reader, ps *policyReader) {
+	var names []string
+	for _, t := range c.Connectors {
+		names = append(names, t.Name)
+	}
+	sort.Strings(names)
+	for i, p := range ps.list {
+		o := ps.from[i]
+		if p.Owner != "" && p.Owner != ledger.OwnerUnassigned {
+			if _, ok := c.Owners[p.Owner]; !ok {
+				path := join(o.path, "after_max_attempts.owner")
+				r.warn(o.file, o.src.line(path), "%s: there is no [owners.%s]%s: nobody is told", path, p.Owner,
+					didYouMean(p.Owner, slices.Sorted(maps.Keys(c.Owners))))
+			}
+		}
+		if m := p.Match.Connector; m != "" && !slices.Contains(names, m) {
+			line, path := o.matchLine("connector")
+			if hint := didYouMean(m, names); hint != "" {
+				r.errs = append(r.errs, &FieldError{File: o.file, Line: line, Path: path, Message: fmt.Sprintf("there is no [connectors.%s]%s", m, hint)})
+			} else {
+				r.warn(o.file, line, "%s: there is no [connectors.%s]; its entries cannot be looked up or sent", path, m)
+			}
+		}
+	}
+	ps.warnUnreachable(r)
+}
+
+// Secrets returns the credentials that the config holds, the longest first, so
+// that whatever is stored or logged can be searched for them. Texts under eight
+// bytes are left out: they would mask half of any message.
+func (c *Config) Secrets() []string {
+	list := []string{}
+	for _, s := range c.secrets {
+		if len(s) >= 8 && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool {
+		if len(list[i]) != len(list[j]) {
+			return len(list[i]) > len(list[j])
+		}
+		return list[i] < list[j]
+	})
+	return list
+}

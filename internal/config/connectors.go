@@ -1,0 +1,225 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+)
+
+// ConnectorTable is one [connectors.NAME] as written: ${NAME} is not yet
+// expanded, which the connector does where a value is used.
+type ConnectorTable struct {
+	Name  string
+	Table map[string]any
+}
+
+// readConnectors keeps the tables. What they may hold, the connector's own
+// declaration says: see OpenConnectors.
+func (c *Config) readConnectors(t *table) {
+	v, ok := t.value("connectors")
+	if !ok {
+		return
+	}
+	m, isTable := v.(map[string]any)
+	if !isTable {
+		t.refuse("connectors", "is %s; write a table for each, like [connectors.NAME]", kindOf(v))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		body, isTable := m[name].(map[string]any)
+		path := join("connectors", name)
+		if !isTable {
+			t.refuse(path, "is %s; write a table: [%s]", kindOf(m[name]), path)
+			continue
+		}
+		if typ, isText := body["type"].(string); !isText || typ == "" {
+			t.refuse(path, `has no type; write type = "rest", or one that "reconcile connectors" lists`)
+		}
+		c.Connectors = append(c.Connectors, ConnectorTable{Name: name, Table: body})
+		noteConnector(t, path, body, false)
+		t.r.secrets = append(t.r.secrets, connectorSecrets(body, t.r.env)...)
+	}
+}
+
+// secretTables are where a definition holds credentials; everything below them
+// is shown only as far as it is a name of the environment.
+var secretTables = []string{"auth", "headers", "query", "dsn"}
+
+// noteConnector notes what a definition says, leaf by leaf.
+func noteConnector(t *table, path string, v any, secret bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			noteConnector(t, join(path, k), v[k], secret || slices.Contains(secretTables, k))
+		}
+		return
+	case []any:
+		for i, item := range v {
+			noteConnector(t, join(path, strconv.Itoa(i)), item, secret)
+		}
+		return
+	case string:
+		if secret && !onlyNames(v) {
+			v = redacted
+		}
+		noteAt(t, path, RedactURL(v))
+	default:
+		if secret {
+			noteAt(t, path, redacted)
+			return
+		}
+		noteAt(t, path, fmt.Sprint(v))
+	}
+}
+
+func noteAt(t *table, path, value string) {
+	t.r.settings = append(t.r.settings, Setting{Key: path, Value: value, Source: fmt.Sprintf("%s:%d", t.src.name, t.src.line(path))})
+}
+
+// onlyNames says whether a text holds nothing but ${NAME} and {placeholder}.
+func onlyNames(s string) bool {
+	for s != "" {
+		s = strings.TrimPrefix(s, "$")
+		inner, after, ok := strings.Cut(s, "}")
+		if !ok || !strings.HasPrefix(inner, "{") {
+			return false
+		}
+		s = after
+	}
+	return true
+}
+
+// connectorSecrets returns what the environment puts into a definition, and
+// the texts that stand in its auth table themselves.
+func connectorSecrets(v any, env func(string) (string, bool)) []string {
+	var found []string
+	var walk func(v any, auth bool)
+	walk = func(v any, auth bool) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, sub := range v {
+				walk(sub, auth || k == "auth")
+			}
+		case []any:
+			for _, sub := range v {
+				walk(sub, auth)
+			}
+		case string:
+			if auth && !strings.Contains(v, "${") {
+				found = append(found, v)
+			}
+			for rest := v; ; {
+				_, after, ok := strings.Cut(rest, "${")
+				if !ok {
+					return
+				}
+				name, tail, closed := strings.Cut(after, "}")
+				if value, set := env(name); closed && set {
+					found = append(found, value)
+				}
+				rest = tail
+			}
+		}
+	}
+	walk(v, false)
+	return found
+}
+
+// OpenConnectors opens every [connectors.NAME], which checks the whole
+// definition and reaches no system, and then the policies against what the
+// connectors can do. All mistakes come together, as Errors with file and line.
+// pacer gives the pacer of a lane; nil paces nothing.
+//
+// It completes Policies.Version by the versions of the opened definitions
+// (those built in are part of them) and may add Warnings.
+func (c *Config) OpenConnectors(reg *connectors.Registry, pacer func(lane string) connectors.Pacer) (map[string]connectors.Connector, error) {
+	opened := make(map[string]connectors.Connector, len(c.Connectors))
+	var errs Errors
+	for _, t := range c.Connectors {
+		path := join("connectors", t.Name)
+		typ, _ := t.Table["type"].(string)
+		d, ok := reg.Descriptor(typ)
+		if !ok {
+			errs = append(errs, c.fieldError(path+".type", fmt.Sprintf("%q is not a type of connector%s; known are %s",
+				typ, didYouMean(typ, reg.Types()), strings.Join(reg.Types(), ", "))))
+			continue
+		}
+		cfg := connectors.Config{Name: t.Name, Table: t.Table, Env: c.env}
+		if pacer != nil {
+			lane, _ := t.Table["lane"].(string)
+			cfg.Pacer = pacer(or(lane, t.Name))
+		}
+		conn, err := d.Open(cfg)
+		if err != nil {
+			errs = append(errs, c.connectorErrors(path, err)...)
+			continue
+		}
+		opened[t.Name] = conn
+	}
+	if err := errs.orNil(); err != nil {
+		return nil, err
+	}
+	c.checkOperations(opened)
+	c.Policies.Version = c.version(opened)
+	return opened, nil
+}
+
+func (c *Config) fieldError(path, message string) *FieldError {
+	return &FieldError{File: c.src.name, Line: c.src.line(path), Path: path, Message: message}
+}
+
+// connectorErrors gives each mistake of a definition its file and line.
+func (c *Config) connectorErrors(path string, err error) Errors {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs Errors
+		for _, e := range many.Unwrap() {
+			errs = append(errs, c.connectorErrors(path, e)...)
+		}
+		return errs
+	}
+	if fe := (*connectors.FieldError)(nil); errors.As(err, &fe) {
+		if fe.Path != "" {
+			path = join(path, fe.Path)
+		}
+		return Errors{c.fieldError(path, fe.Message)}
+	}
+	return Errors{c.fieldError(path, err.Error())}
+}
+
+// checkOperations warns of a policy for an operation that its connector does
+// not have, or that none has: a slip that would leave the promise unkept.
+func (c *Config) checkOperations(opened map[string]connectors.Connector) {
+	var all []string
+	byConnector := map[string][]string{}
+	for name, conn := range opened {
+		for _, op := range conn.Info().Operations {
+			all = append(all, op.Name)
+			byConnector[name] = append(byConnector[name], op.Name)
+		}
+	}
+	sort.Strings(all)
+	for i, p := range c.Policies.List {
+		m := p.Match
+		if m.Operation == "" || len(opened) == 0 {
+			continue
+		}
+		known, where := all, "the config"
+		if m.Connector != "" {
+			if _, ok := opened[m.Connector]; !ok {
+				continue // said when the config was read
+			}
+			known, where = byConnector[m.Connector], fmt.Sprintf("connector %q", m.Connector)
+		}
+		if !slices.Contains(known, m.Operation) {
+			line, path := c.from[i].matchLine("operation")
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: %s: %s has no operation %q%s",
+				c.from[i].file, line, path, where, m.Operation, didYouMean(m.Operation, known)))
+		}
+	}
+}

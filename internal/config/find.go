@@ -1,0 +1,128 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// fileName is the config's name wherever it is looked for.
+const fileName = "reconcile.toml"
+
+// Find says which config to read: the --config flag, else RECONCILE_CONFIG,
+// else ./reconcile.toml, else reconcile/reconcile.toml in the user's config
+// folder. A file that was named and is not there is an error; with nothing
+// named and nothing there, found is false and the defaults hold.
+func Find(flag string, env func(string) (string, bool)) (path string, found bool, err error) {
+	if flag != "" {
+		return named(flag, "--config")
+	}
+	if p, ok := env("RECONCILE_CONFIG"); ok && p != "" {
+		return named(p, "RECONCILE_CONFIG")
+	}
+	candidates := []string{fileName}
+	// Without a home there is no such folder, and that is no mistake.
+	if dir, err := os.UserConfigDir(); err == nil {
+		candidates = append(candidates, filepath.Join(dir, "reconcile", fileName))
+	}
+	for _, p := range candidates {
+		switch info, err := os.Stat(p); {
+		case err == nil && !info.IsDir():
+			return p, true, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", false, fmt.Errorf("%s: cannot be read: %w", p, pathCause(err))
+		}
+	}
+	return "", false, nil
+}
+
+func named(path, by string) (string, bool, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", false, fmt.Errorf("%s %s: no such file; correct the name, or write one with \"reconcile init\"", by, path)
+	case err != nil:
+		return "", false, fmt.Errorf("%s %s: cannot be read: %w", by, path, pathCause(err))
+	case info.IsDir():
+		return "", false, fmt.Errorf("%s %s: is a folder; name the file in it", by, path)
+	}
+	return path, true, nil
+}
+
+// LedgerURL says which ledger to open: the --ledger flag, else
+// RECONCILE_LEDGER, else the config's url. A relative SQLite file is relative
+// to the config's folder when the config names it (the default included), and
+// to the working folder when flag or environment do.
+func LedgerURL(flag string, env func(string) (string, bool), c *Config) (string, error) {
+	if flag != "" {
+		return flag, prefixed("--ledger", checkLedgerURL(flag))
+	}
+	if u, ok := env("RECONCILE_LEDGER"); ok && u != "" {
+		return u, prefixed("RECONCILE_LEDGER", checkLedgerURL(u))
+	}
+	u := c.Ledger.URL.Reveal()
+	file, ok := strings.CutPrefix(u, sqliteScheme)
+	if !ok || filepath.IsAbs(file) || strings.HasPrefix(file, ":memory:") {
+		return u, nil
+	}
+	return sqliteScheme + filepath.Join(c.Dir, file), nil
+}
+
+func prefixed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+const sqliteScheme = "sqlite:"
+
+// checkLedgerURL never shows the address: it may carry a password.
+func checkLedgerURL(s string) error {
+	if file, ok := strings.CutPrefix(s, sqliteScheme); ok {
+		if strings.TrimSpace(file) == "" {
+			return errors.New(`names no file; write "sqlite:reconcile.db"`)
+		}
+		return nil
+	}
+	if u, err := url.Parse(s); err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") {
+		return nil
+	}
+	return errors.New(`is not the address of a ledger; write "sqlite:FILE" or "postgres://…"`)
+}
+
+// secretParam finds credentials among the parameters of an address.
+var secretParam = regexp.MustCompile(`(?i)([?&][^=&]*(?:password|passwd|secret|token|key|sig)[^=&]*=)[^&#]*`)
+
+// RedactURL takes the password and whatever looks like a credential out of an
+// address, for people. An address that cannot be read is redacted whole.
+func RedactURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return redacted
+	}
+	if u.User != nil {
+		// Not u.Redacted: it leaves the brackets escaped.
+		user, rest, _ := strings.Cut(s, "@")
+		scheme, name, _ := strings.Cut(user, "://")
+		if name, _, has := strings.Cut(name, ":"); has {
+			s = scheme + "://" + name + ":" + redacted + "@" + rest
+		}
+	}
+	return secretParam.ReplaceAllString(s, "${1}"+redacted)
+}
+
+// urlPassword returns the password in an address, as written there.
+func urlPassword(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.User == nil {
+		return ""
+	}
+	p, _ := u.User.Password()
+	return p
+}

@@ -1,0 +1,274 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+	"gopkg.in/yaml.v3"
+)
+
+// source is one TOML file, or one document of a YAML file: its values, and the
+// line where each of them stands. Both forms come to the same shape, so that
+// one reader checks both.
+type source struct {
+	name  string         // as shown to people
+	root  map[string]any // string, int64, float64, bool, []any, map[string]any; nil for a YAML null
+	lines map[string]int // dotted path -> line; a list's items are numbered from 0
+}
+
+// line returns the line of a path, else of the nearest thing around it.
+func (s *source) line(path string) int {
+	for path != "" {
+		if n, ok := s.lines[path]; ok {
+			return n
+		}
+		path = path[:max(0, strings.LastIndexByte(path, '.'))]
+	}
+	return s.lines[""]
+}
+
+// mark keeps the first line on which a path is mentioned.
+func (s *source) mark(path string, line int) {
+	if _, ok := s.lines[path]; !ok {
+		s.lines[path] = line
+	}
+}
+
+// join puts a key behind a path; either may be empty.
+func join(path, key string) string {
+	if path == "" || key == "" {
+		return path + key
+	}
+	return path + "." + key
+}
+
+// utf8BOM is what some editors put before a file.
+var utf8BOM = []byte("\xef\xbb\xbf")
+
+// readTOML reads a whole TOML file. A file that is not TOML is one mistake: the
+// parser cannot go on after it.
+func readTOML(name string, data []byte) (*source, *FieldError) {
+	data = bytes.TrimPrefix(data, utf8BOM)
+	s := &source{name: name, root: map[string]any{}, lines: map[string]int{"": 1}}
+	if err := toml.Unmarshal(data, &s.root); err != nil {
+		fe := &FieldError{File: name, Message: strings.TrimPrefix(err.Error(), "toml: ")}
+		// Only the message: the excerpt that the parser offers may show a
+		// neighbouring secret.
+		if de := (*toml.DecodeError)(nil); errors.As(err, &de) {
+			fe.Line, _ = de.Position()
+		}
+		return nil, fe
+	}
+	s.indexTOML(data)
+	return s, nil
+}
+
+// indexTOML notes the line of every key of a file that is known to parse.
+func (s *source) indexTOML(data []byte) {
+	var ends []int // offsets of the line ends
+	for i, b := range data {
+		if b == '\n' {
+			ends = append(ends, i)
+		}
+	}
+	lineOf := func(n *unstable.Node) int { return sort.SearchInts(ends, int(n.Raw.Offset)) + 1 }
+
+	last := map[string]int{} // path of a [[list]] -> number of its present item
+
+	// header walks the parts of a [table] or [[list]], into the present item of
+	// every list on the way.
+	header := func(n *unstable.Node) string {
+		path := ""
+		for it := n.Key(); it.Next(); {
+			part, line := it.Node(), lineOf(it.Node())
+			path = join(path, string(part.Data))
+			s.mark(path, line)
+			if it.IsLast() && n.Kind == unstable.ArrayTable {
+				i, seen := last[path]
+				if seen {
+					i++
+				}
+				last[path] = i
+				path = join(path, strconv.Itoa(i))
+				s.mark(path, line)
+			} else if i, ok := last[path]; ok {
+				path = join(path, strconv.Itoa(i))
+			}
+		}
+		return path
+	}
+
+	var value func(path string, n *unstable.Node, line int)
+	keyValue := func(path string, n *unstable.Node) {
+		line := 0
+		for it := n.Key(); it.Next(); {
+			line = lineOf(it.Node())
+			path = join(path, string(it.Node().Data))
+			s.mark(path, line)
+		}
+		value(path, n.Value(), line)
+	}
+	value = func(path string, n *unstable.Node, line int) {
+		switch n.Kind {
+		case unstable.InlineTable:
+			for it := n.Children(); it.Next(); {
+				keyValue(path, it.Node())
+			}
+		case unstable.Array:
+			i := 0
+			for it := n.Children(); it.Next(); i++ {
+				item := join(path, strconv.Itoa(i))
+				// A list within a list has no place of its own.
+				if it.Node().Raw.Length > 0 {
+					line = lineOf(it.Node())
+				}
+				s.mark(item, line)
+				value(item, it.Node(), line)
+			}
+		}
+	}
+
+	var p unstable.Parser
+	p.Reset(data)
+	table := ""
+	for p.NextExpression() {
+		switch n := p.Expression(); n.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = header(n)
+		case unstable.KeyValue:
+			keyValue(table, n)
+		}
+	}
+}
+
+// yamlLine finds the line in an error of the YAML parser, which has no type.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// readYAML reads the documents of a YAML file; empty ones are left out.
+func readYAML(name string, data []byte) ([]*source, Errors) {
+	var sources []*source
+	var errs Errors
+	dec := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, utf8BOM)))
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return sources, errs
+		}
+		if err != nil {
+			fe := &FieldError{File: name, Message: yamlLine.ReplaceAllString(err.Error(), "")}
+			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
+				fe.Line, _ = strconv.Atoi(m[1])
+			}
+			return sources, append(errs, fe)
+		}
+		c := yamlReader{s: &source{name: name, lines: map[string]int{}}}
+		root := c.value("", &doc, 0)
+		errs = append(errs, c.errs...)
+		switch m := root.(type) {
+		case nil:
+		case map[string]any:
+			c.s.root = m
+			sources = append(sources, c.s)
+		default:
+			errs = append(errs, &FieldError{File: name, Line: c.s.line(""),
+				Message: `one document is one policy; begin with "workflow: …" and divide several policies by a line "---"`})
+		}
+	}
+}
+
+// yamlReader turns nodes into values, noting lines.
+type yamlReader struct {
+	s     *source
+	errs  Errors
+	nodes int
+}
+
+// Far beyond any policy: a handful of anchors that name each other could
+// otherwise unfold without end.
+const (
+	yamlNodes = 20_000
+	yamlDepth = 50
+)
+
+func (r *yamlReader) fail(line int, path, format string, args ...any) {
+	r.errs = append(r.errs, &FieldError{File: r.s.name, Line: line, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *yamlReader) value(path string, n *yaml.Node, depth int) any {
+	r.nodes++
+	if r.nodes > yamlNodes || depth > yamlDepth {
+		if r.nodes <= yamlNodes || r.nodes == yamlNodes+1 {
+			r.fail(n.Line, "", "too many values, or nested too deep; write the policy without anchors")
+		}
+		return nil
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return r.value(path, n.Content[0], depth+1)
+	case yaml.AliasNode:
+		return r.value(path, n.Alias, depth+1)
+	case yaml.MappingNode:
+		r.s.mark(path, n.Line)
+		m := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k := n.Content[i]
+			if k.Kind != yaml.ScalarNode {
+				r.fail(k.Line, path, "a key is a list or a table; write a word")
+				continue
+			}
+			sub := join(path, k.Value)
+			if _, twice := m[k.Value]; twice {
+				r.fail(k.Line, sub, "stands twice (first on line %d); remove one", r.s.line(sub))
+				continue
+			}
+			r.s.mark(sub, k.Line)
+			m[k.Value] = r.value(sub, n.Content[i+1], depth+1)
+		}
+		return m
+	case yaml.SequenceNode:
+		r.s.mark(path, n.Line)
+		list := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			item := join(path, strconv.Itoa(i))
+			r.s.mark(item, c.Line)
+			list[i] = r.value(item, c, depth+1)
+		}
+		return list
+	}
+	r.s.mark(path, n.Line)
+	return yamlScalar(n)
+}
+
+// yamlScalar keeps text whatever is neither number, truth value nor nothing:
+// 72h and 2026-01-01 alike.
+func yamlScalar(n *yaml.Node) any {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if n.Decode(&b) == nil {
+			return b
+		}
+	case "!!int":
+		var i int64
+		if n.Decode(&i) == nil {
+			return i
+		}
+	case "!!float":
+		var f float64
+		if n.Decode(&f) == nil {
+			return f
+		}
+	}
+	return n.Value
+}

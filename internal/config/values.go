@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // a static binary in an empty image knows the zones too
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/recovery-ledger/reconcile/internal/duration"
+)
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// expand puts the environment in place of each ${NAME}, once: what a variable
+// holds is not looked at again. Errors show the name and never a value.
+func expand(s string, env func(string) (string, bool)) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed || !envName.MatchString(name) {
+			return "", errors.New("holds ${ without the name of a variable; write ${NAME}")
+		}
+		v, ok := env(name)
+		if !ok {
+			return "", fmt.Errorf("not set; export %s", name)
+		}
+		out.WriteString(v)
+		s = after
+	}
+}
+
+// parseZone reads the name of a time zone. Nothing is ever silently UTC.
+func parseZone(s string) (*time.Location, error) {
+	if s == "" || s == "Local" {
+		// Two machines would disagree on what this means.
+		return nil, fmt.Errorf(`%q is no zone that every machine reads alike; write one such as "UTC" or "Europe/Berlin"`, s)
+	}
+	loc, err := time.LoadLocation(s)
+	if err != nil {
+		return nil, fmt.Errorf(`%q is not a time zone; write one such as "UTC" or "Europe/Berlin"`, s)
+	}
+	return loc, nil
+}
+
+// sizeUnits are the units of parseSize, longest name first.
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
+}
+
+// parseSize reads "256KiB", "1MB" or "512B".
+func parseSize(s string) (int64, error) {
+	for _, u := range sizeUnits {
+		number, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64/u.bytes {
+			break
+		}
+		return n * u.bytes, nil
+	}
+	return 0, fmt.Errorf(`%q is not a size; write for example "256KiB" or "1MiB"`, s)
+}
+
+// formatSize writes n as parseSize reads it.
+func formatSize(n int64) string {
+	for _, u := range []int{2, 1, 0} { // GiB, MiB, KiB
+		if b := sizeUnits[u].bytes; n >= b && n%b == 0 {
+			return fmt.Sprintf("%d%s", n/b, sizeUnits[u].name)
+		}
+	}
+	return fmt.Sprintf("%dB", n)
+}
+
+// Schedule says when a job runs: at an interval, or by a cron line in a zone.
+// Exactly one of Every and Cron is set.
+type Schedule struct {
+	Text  string         // as written
+	Every time.Duration  // an interval
+	Cron  string         // five fields or a name such as @hourly, without its zone
+	Zone  *time.Location // of the cron line: its own CRON_TZ, else the config's timezone
+}
+
+// shortestInterval keeps a slip of the pen from becoming a loop without pause.
+const shortestInterval = 10 * time.Millisecond
+
+// parseSchedule reads an interval or a cron line.
+func parseSchedule(s string, zone *time.Location) (Schedule, error) {
+	sch := Schedule{Text: s, Zone: zone}
+	if every, ok := strings.CutPrefix(s, "@every "); ok {
+		s = strings.TrimSpace(every)
+	}
+	if d, err := duration.Parse(s); err == nil {
+		if d < shortestInterval {
+			return Schedule{}, fmt.Errorf("%q is refused: a job needs an interval of %v or more", s, shortestInterval)
+		}
+		sch.Every = d
+		return sch, nil
+	}
+	line := s
+	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
+		rest, ok := strings.CutPrefix(line, prefix)
+		if !ok {
+			continue
+		}
+		name, fields, _ := strings.Cut(rest, " ")
+		z, err := parseZone(name)
+		if err != nil {
+			return Schedule{}, err
+		}
+		sch.Zone, line = z, strings.TrimSpace(fields)
+		break
+	}
+	parsed, err := cron.ParseStandard("TZ=UTC " + line)
+	if err != nil || strings.Contains(line, "TZ=") {
+		return Schedule{}, fmt.Errorf(`%q is neither an interval such as "30s" nor a cron line such as "0 8 * * MON" or "@hourly"`, s)
+	}
+	// A fixed start: whether a line ever comes due does not depend on today.
+	if parsed.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return Schedule{}, fmt.Errorf("%q names a day that never comes; correct day and month", s)
+	}
+	sch.Cron = line
+	return sch, nil
+}
