@@ -17,6 +17,10 @@ export RECONCILE_TOOLS_DIR ?= $(TOOLS)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/recovery-ledger/reconcile/internal/cli.version=$(VERSION)
 
+# A checkout that belongs to another user than the one who builds has no
+# readable version control status; the version comes from VERSION anyway.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
 # Packages to test, and how many at once: half the memory and time of a small
 # machine goes to the servers that the tests start.
 PKG      ?= ./...
