@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+)
+
+// ReportWindow is what a report counts over: what the ledger learned from
+// Since on and before Until, as it stood at AsOf. All are ledger time. Asked
+// again with the same window it gives the same numbers, whatever was recorded
+// since.
+type ReportWindow struct {
+	Since, Until time.Time
+	AsOf         time.Time
+	// Filter selects entries as in a list, so that a count and the list behind
+	// it agree. Its own window is not used.
+	Filter Filter
+	// By names the columns to group by; see OutcomeColumns and ReasonColumns.
+	By []string
+}
+
+// recordColumns are what a record says once and for all.
+var recordColumns = []string{"workflow", "workflow_version", "run_id", "step_id", "connector", "operation", "record_id", "risk", "original_owner"}
+
+// OutcomeColumns lists what OutcomeCounts can group by: columns of the record,
+// and of where the entry stood at AsOf.
+func OutcomeColumns() []string {
+	return slices.Concat(recordColumns, []string{"owner", "state", "outcome", "class"})
+}
+
+// ReasonColumns lists what ReasonCounts can group by, in addition to the
+// reason.
+func ReasonColumns() []string { return slices.Clone(recordColumns) }
+
+// OutcomeCount counts the entries received in a window that share the values
+// of By, by their report class at AsOf.
+type OutcomeCount struct {
+	By      []string // in the order of ReportWindow.By
+	Classes map[ReportClass]int
+	Total   int // all entries, each in exactly one class
+	Flagged int // those with an open flag at AsOf
+}
+
+// ReasonCount counts the failed attempts with one reason whose result was
+// stored in a window.
+type ReasonCount struct {
+	By           []string
+	Reason       string // Attempt.ReasonID
+	Connector    string
+	Operation    string
+	Class        Class
+	Code         string
+	Text         string
+	Count        int
+	Previous     int // in the window of the same length before
+	Unknown      int // of Count: the effect was unknown at AsOf
+	HighRisk     int // of Count: the entry is of high risk
+	Versions     []string
+	FirstSeen    time.Time // ever, in whatever workflow
+	LastSeen     time.Time // in the window
+	SampleKey    string    // action key of the youngest entry counted
+	RulesVersion int       // of the normaliser that made the text
+}
