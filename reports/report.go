@@ -1,0 +1,222 @@
+// Package reports makes reports of what a ledger holds, and lays them out as
+// table, CSV and JSON; it also says in words what one entry's history means.
+// It never changes the ledger and reads no clock: what is "now" is given.
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// settleIn is how long after its end a window stays provisional. Source: the
+// product's specification, section 11: what was under way at the end of a
+// week may still come to its own end.
+const settleIn = 15 * time.Minute
+
+// lastDays is the window of a report that names none.
+const lastDays = 7 * 24 * time.Hour
+
+// Params say what a report is to cover.
+type Params struct {
+	Since, Until time.Time      // ledger time; zero: the seven days before Until, and Now
+	Now          time.Time      // the ledger's present time, read once
+	Zone         *time.Location // in which a table shows times; nil: UTC
+	By           []string       // columns to group by; none: the report's own
+	Filter       ledger.Filter  // its window is not used
+	// RulesVersion is the version of the rules by which reasons are grouped
+	// now. Only Reasons prints it.
+	RulesVersion int
+}
+
+// Report is what a report found, with one layout for every format.
+type Report struct {
+	Name         string
+	Since, Until time.Time
+	AsOf         time.Time // how things stood then is what is counted
+	Provisional  bool      // the window is not over, or only just: the numbers may still change
+	Zone         *time.Location
+	RulesVersion int // 0: the report does not depend on it
+	Columns      []render.Column
+	Rows         [][]any
+	Totals       []Total
+	Notes        []string // what the reader should know of the numbers
+}
+
+// Total is a number over all rows.
+type Total struct {
+	Name  string
+	Count int
+}
+
+// begin checks the parameters and makes an empty report and the window to ask
+// the store for.
+func begin(name string, p Params, byDefault, accepted []string) (*Report, ledger.ReportWindow, error) {
+	var errs []error
+	if p.Now.IsZero() {
+		panic("reports: Params.Now is not set")
+	}
+	if p.Until.IsZero() {
+		p.Until = p.Now
+	}
+	if p.Since.IsZero() {
+		p.Since = p.Until.Add(-lastDays)
+	}
+	if !p.Since.Before(p.Until) {
+		errs = append(errs, fmt.Errorf("the window ends before it begins: since %s, until %s", stamp(p.Since), stamp(p.Until)))
+	}
+	if len(p.By) == 0 {
+		p.By = byDefault
+	}
+	for i, c := range p.By {
+		switch {
+		case !slices.Contains(accepted, c):
+			errs = append(errs, &ByError{Report: name, Column: c, Accepted: accepted})
+		case slices.Contains(p.By[:i], c):
+			errs = append(errs, fmt.Errorf("report %s: column %q is named twice", name, c))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, ledger.ReportWindow{}, err
+	}
+	if p.Zone == nil {
+		p.Zone = time.UTC
+	}
+	r := &Report{Name: name, Since: p.Since.UTC(), Until: p.Until.UTC(), AsOf: p.Until.Add(settleIn).UTC(), Zone: p.Zone}
+	if p.Now.Before(r.AsOf) {
+		r.AsOf, r.Provisional = p.Now.UTC(), true
+	}
+	return r, ledger.ReportWindow{Since: r.Since, Until: r.Until, AsOf: r.AsOf, Filter: p.Filter, By: p.By}, nil
+}
+
+// ByError is a column that a report cannot be grouped by.
+type ByError struct {
+	Report   string
+	Column   string
+	Accepted []string
+}
+
+func (e *ByError) Error() string {
+	return fmt.Sprintf("report %s cannot be grouped by %q; use one or more of %s", e.Report, e.Column, strings.Join(e.Accepted, ", "))
+}
+
+// byColumns are the columns a report is grouped by, as it prints them.
+func byColumns(names []string) []render.Column {
+	cols := make([]render.Column, len(names))
+	for i, n := range names {
+		cols[i] = render.Column{Name: n, Blank: "(none)"}
+	}
+	return cols
+}
+
+// Format is how a report is written.
+type Format string
+
+// The formats.
+const (
+	FormatTable Format = "table"
+	FormatCSV   Format = "csv"
+	FormatJSON  Format = "json"
+)
+
+// Formats lists the formats a report can be written in.
+func Formats() []Format { return []Format{FormatTable, FormatCSV, FormatJSON} }
+
+// Layout says how a report is written.
+type Layout struct {
+	Format Format // "" is FormatTable
+	Width  int    // of a table: columns of the terminal; 0: a pipe or a file
+	CSV    render.CSVOptions
+}
+
+// Write writes the report. The same rows and columns are in every format; the
+// window, and what else is said of them, only in a table and in JSON.
+func (r *Report) Write(w io.Writer, l Layout) error {
+	switch l.Format {
+	case "", FormatTable:
+		return r.table(w, l.Width)
+	case FormatCSV:
+		return render.CSV(w, render.Names(r.Columns), render.Slice(r.Rows), l.CSV)
+	case FormatJSON:
+		return r.json(w)
+	}
+	return fmt.Errorf("format %q: reports are written as %s", l.Format, strings.Join(list(Formats()), ", "))
+}
+
+func (r *Report) json(w io.Writer) error {
+	v := struct {
+		Report       string          `json:"report"`
+		Since        time.Time       `json:"since"`
+		Until        time.Time       `json:"until"`
+		AsOf         time.Time       `json:"as_of"`
+		Provisional  bool            `json:"provisional"`
+		Timezone     string          `json:"timezone"`
+		RulesVersion int             `json:"rules_version,omitempty"`
+		Rows         []render.Object `json:"rows"`
+		Totals       map[string]int  `json:"totals"`
+		Notes        []string        `json:"notes,omitempty"`
+	}{r.Name, r.Since, r.Until, r.AsOf, r.Provisional, r.Zone.String(), r.RulesVersion, make([]render.Object, len(r.Rows)), map[string]int{}, r.Notes}
+	for i, row := range r.Rows {
+		v.Rows[i] = render.Object{Columns: r.Columns, Row: row}
+	}
+	for _, t := range r.Totals {
+		v.Totals[t.Name] = t.Count
+	}
+	return render.JSON(w, v)
+}
+
+// table writes the heading, the rows, and how many there are.
+func (r *Report) table(w io.Writer, width int) error {
+	if _, err := fmt.Fprintf(w, "%s\n\n", r.heading()); err != nil {
+		return err
+	}
+	if len(r.Rows) > 0 {
+		spec := render.TableSpec{Columns: r.Columns, Rows: render.Slice(r.Rows), Width: width, Now: r.AsOf, Stack: true}
+		if err := render.Table(w, spec); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, r.footing())
+	return err
+}
+
+// heading says what the report covers, in the reader's zone.
+func (r *Report) heading() string {
+	at := func(t time.Time) string { return t.In(r.Zone).Format("2006-01-02 15:04") }
+	s := fmt.Sprintf("%s: %s to %s (%s), as of %s", r.Name, at(r.Since), at(r.Until), r.Zone, at(r.AsOf))
+	if r.Provisional {
+		s += ", provisional"
+	}
+	if r.RulesVersion > 0 {
+		s += fmt.Sprintf(", rules version %d", r.RulesVersion)
+	}
+	return s
+}
+
+// footing says how many rows there are, the totals and the notes.
+func (r *Report) footing() string {
+	s := strconv.Itoa(len(r.Rows)) + " rows"
+	if len(r.Rows) == 1 {
+		s = "1 row"
+	}
+	if len(r.Rows) > 0 {
+		for _, t := range r.Totals {
+			s += fmt.Sprintf(", %s %d", t.Name, t.Count)
+		}
+	}
+	s += "\n"
+	for _, n := range r.Notes {
+		s += render.Visible(n) + "\n"
+	}
+	return s
+}
