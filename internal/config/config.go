@@ -418,9 +418,12 @@ func (c *Config) checkNext(t *table, id string) {
 	}
 }
 
+// defaultPolicyLabel stands before the settings of the default policy.
+const defaultPolicyLabel = "where no policy matches: "
+
 // noteDefaultPolicy notes what holds where no policy matches.
 func (c *Config) noteDefaultPolicy(r *reader) {
-	r.root(&source{name: c.Path, lines: map[string]int{}}, "where no policy matches: ", "policy", func(t *table) { readPolicy(t, "default") })
+	r.root(&source{name: c.Path, lines: map[string]int{}}, defaultPolicyLabel, "policy", func(t *table) { readPolicy(t, "default") })
 }
 
 // checkPolicies looks at the policies beside the rest of the config.
