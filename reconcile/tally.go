@@ -61,7 +61,21 @@ type PassOptions struct {
 	DryRun    bool          // decide, write nothing, send nothing
 	NoLookups bool          // ask nothing (only with DryRun)
 	Keep      bool          // keep Tally.Entries; a daemon does without
+	Steps     Steps         // which steps to run; none named: all, in their order
 
 	// Progress, if set, is called now and then from one goroutine.
 	Progress func(done, total int)
+}
+
+// Steps are the steps of a pass, in their order.
+type Steps struct {
+	Settle, Release, Advance, Escalate bool
+}
+
+// orAll is every step where none is named.
+func (s Steps) orAll() Steps {
+	if s == (Steps{}) {
+		return Steps{true, true, true, true}
+	}
+	return s
 }

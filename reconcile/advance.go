@@ -1,0 +1,252 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// The gates of an advance, in their fixed order (spec, section 6): limits,
+// siblings, the look, lifecycle, ownership, consent, approval. Each takes the
+// retryable entry and either stops it, with what becomes of it, or lets it go
+// on.
+
+// Gate is what one gate said.
+type Gate struct {
+	Next ledger.Entry
+	Stop bool // Next is what becomes of the entry; no attempt now
+}
+
+func pass(e ledger.Entry) Gate { return Gate{Next: e} }
+func stop(e ledger.Entry) Gate { return Gate{Next: e, Stop: true} }
+
+// GateLimits tests attempts and age. A person's retry grants one attempt beyond
+// both.
+func GateLimits(e ledger.Entry, s Setting) Gate {
+	e.PolicyVersion = s.PolicyVersion
+	if e.AttemptCount >= s.Policy.MaxAttempts+e.Granted {
+		return stop(s.exhausted(e, ledger.ByPolicy, fmt.Sprintf("attempts_exhausted: %d of %d", e.AttemptCount, s.Policy.MaxAttempts)))
+	}
+	if !e.FirstFailedAt.IsZero() && e.Granted == 0 {
+		if age := s.Now.Sub(e.FirstFailedAt); age > s.Policy.MaxAge {
+			return stop(s.exhausted(e, ledger.ByCheck, fmt.Sprintf("too_old: failed %s ago, the limit is %s", age.Round(time.Second), s.Policy.MaxAge)))
+		}
+	}
+	return pass(e)
+}
+
+// GateSiblings tests the other entries that may stand in the way.
+func GateSiblings(e ledger.Entry, sibs []ledger.Sibling, s Setting) Gate {
+	wait := func(reason string) Gate { return stop(ledger.Wait(e, reason, s.Now.Add(siblingWait(s.Policy)))) }
+	for _, b := range sibs {
+		open := b.State != ledger.StateSettled
+		switch b.Kind {
+		case ledger.SiblingOutcome:
+			switch {
+			case b.Outcome == ledger.OutcomeApplied && e.Effect == ledger.EffectNotDone:
+				return stop(s.refused(e, "superseded: "+b.ActionKey+" was applied for the same outcome"))
+			case b.Outcome == ledger.OutcomeApplied, open && b.Effect != ledger.EffectNotDone, b.State == ledger.StateInFlight:
+				return wait("outcome_key_held: by " + b.ActionKey)
+			}
+		case ledger.SiblingLookAlike:
+			switch {
+			case s.Policy.Repeats:
+			case open:
+				return wait("look_alike: waits behind " + b.ActionKey)
+			case b.Outcome == ledger.OutcomeApplied && !e.Approved && !b.SettledAt.Before(e.ReceivedAt):
+				return stop(s.escalate(e, "look_alike: "+b.ActionKey+", equal to this one, was applied"))
+			}
+		case ledger.SiblingRecord:
+			if (s.Op.HasProof || s.Op.Repeatable) && e.RecordID != "" {
+				return stop(s.refused(e, "superseded: "+b.ActionKey+" is newer on the same record"))
+			}
+		}
+	}
+	return pass(e)
+}
+
+// siblingWait is how long an entry waits before it sees whether another one
+// still stands in its way.
+func siblingWait(p Policy) time.Duration {
+	if p.SettleEvery < time.Second {
+		return time.Second
+	}
+	return p.SettleEvery
+}
+
+// NeedsLook says whether a look has to come before a resend: one answered look
+// since the last attempt.
+func NeedsLook(e ledger.Entry, op connectors.Operation) bool {
+	return op.Lookup != connectors.LookupNone && (e.LastLookAt.IsZero() || !e.LastLookAt.After(e.LastTriedAt))
+}
+
+// ChecksWanted lists what has to be read, in the order of the gates, and those
+// that are required and cannot be read at all.
+func ChecksWanted(p Policy, op connectors.Operation) (want, missing []connectors.CheckName) {
+	can := func(c connectors.CheckName) bool { return slices.Contains(op.Checks, c) }
+	add := func(c connectors.CheckName, m CheckMode) {
+		switch {
+		case m == CheckNone:
+		case can(c):
+			want = append(want, c)
+		case m == CheckRequired:
+			missing = append(missing, c)
+		}
+	}
+	add(connectors.CheckLifecycle, p.Lifecycle)
+	if p.OwnerCheck != OwnerNone && can(connectors.CheckOwner) {
+		want = append(want, connectors.CheckOwner)
+	}
+	add(connectors.CheckConsent, p.Consent)
+	return want, missing
+}
+
+// GateChecks judges what was read. The first refusal, in the order of the
+// gates, is the reason; what could not be read sends nothing.
+func GateChecks(e ledger.Entry, vs []connectors.Verdict, s Setting) Gate {
+	want, missing := ChecksWanted(s.Policy, s.Op)
+	if len(missing) > 0 && !e.Approved {
+		return stop(s.escalate(e, fmt.Sprintf("needs_approval: nothing can read %s, and the policy requires it", missing[0])))
+	}
+	for _, c := range want {
+		v := connectors.Verdict{Check: c, Kind: connectors.VerdictUnread, Detail: "the check gave no answer"}
+		for _, got := range vs {
+			if got.Check == c {
+				v = got
+				// The worst of several verdicts on one thing holds.
+				if v.Kind != connectors.VerdictPass {
+					break
+				}
+			}
+		}
+		if v.Kind == connectors.VerdictUnread {
+			at := s.Now.Add(siblingWait(s.Policy))
+			return stop(ledger.Wait(e, fmt.Sprintf("check_unread: %s: %s", c, v.Detail), at))
+		}
+		if c == connectors.CheckOwner {
+			g := s.owner(e, v)
+			if g.Stop {
+				return g
+			}
+			e = g.Next
+			continue
+		}
+		if v.Kind == connectors.VerdictRefuse {
+			d := v.Detail
+			if d == "" {
+				d = v.Value
+			}
+			return stop(s.refused(e, refusal(c, d)))
+		}
+	}
+	return pass(e)
+}
+
+// owner judges the owner that was read against the entry's own.
+func (s Setting) owner(e ledger.Entry, v connectors.Verdict) Gate {
+	known, ok := s.Owners.ByExternal(v.Value)
+	same := v.Value == "" || v.Value == e.Owner || v.Value == e.OriginalOwner ||
+		ok && (known.ID == e.Owner || known.ID == e.OriginalOwner)
+	nobody := e.Owner == ledger.OwnerUnassigned && e.OriginalOwner == ledger.OwnerUnassigned
+	inactive := v.Kind == connectors.VerdictRefuse
+	switch {
+	case e.Approved: // a person has looked at it
+		return pass(e)
+	case inactive:
+		return stop(s.escalate(e, fmt.Sprintf("owner_inactive: %q", v.Value)))
+	case same:
+		return pass(e)
+	case s.Policy.OwnerCheck == OwnerTransfer && ok:
+		e.Owner = known.ID
+		return pass(e)
+	case nobody:
+		return pass(e)
+	}
+	return stop(s.escalate(e, fmt.Sprintf("owner_changed: the record now belongs to %q", v.Value)))
+}
+
+// RefusesSecond says what at the system refuses a second effect of this entry:
+// "repeatable", "unique", "key" (until when it is alive), or "" for nothing.
+func RefusesSecond(e ledger.Entry, op connectors.Operation, now time.Time) string {
+	switch {
+	case op.Repeatable:
+		return "repeatable"
+	case op.Unique:
+		return "unique"
+	case KeyAlive(e, op, now):
+		return "key"
+	}
+	return ""
+}
+
+// KeyAlive says whether the system still remembers the present idempotency key
+// for as long as a request sent now could land. A key that has not been sent
+// yet protects nothing that was sent before it.
+func KeyAlive(e ledger.Entry, op connectors.Operation, now time.Time) bool {
+	if !op.CarriesKey || op.KeepsKey <= 0 || e.KeySentAt.IsZero() {
+		return false
+	}
+	return now.Add(op.Timeout + op.LandsWithin).Before(e.KeySentAt.Add(op.KeepsKey))
+}
+
+// keySpent says whether the present key can no longer be used: a final
+// rejection, a replayed stored error, or an error that uses it up.
+func keySpent(e ledger.Entry, as []ledger.Attempt) bool {
+	present := e.EffectiveIdempotencyKey()
+	for _, a := range as {
+		if (a.Key == "" || a.Key == present) && (a.KeySpent || a.Class == ledger.ClassRejected) {
+			return true
+		}
+	}
+	return false
+}
+
+// NeedsNewKey says whether the next attempt travels under a new attempt key,
+// and whether one may be made at all.
+func NeedsNewKey(e ledger.Entry, as []ledger.Attempt, op connectors.Operation, now time.Time) bool {
+	if e.Effect != ledger.EffectNotDone || !op.CarriesKey {
+		return false
+	}
+	expired := op.KeepsKey > 0 && !e.KeySentAt.IsZero() && !KeyAlive(e, op, now)
+	return keySpent(e, as) || expired
+}
+
+// ResolvedDispatch is who sends the next attempt.
+func ResolvedDispatch(p Policy, op connectors.Operation) Dispatch {
+	if p.Dispatch != DispatchUnset {
+		return p.Dispatch
+	}
+	if p.HasRetry && op.CanSend {
+		return DispatchSend
+	}
+	return DispatchHold
+}
+
+// GateApproval tests who may send, and whether a person has to be asked first.
+// sendable is false where the payload cannot be sent, with why.
+func GateApproval(e ledger.Entry, as []ledger.Attempt, sendable bool, why string, s Setting) Gate {
+	switch d := ResolvedDispatch(s.Policy, s.Op); {
+	case d == DispatchHandover:
+		return stop(s.escalate(e, "handover_unavailable: this version cannot hand over; send it by hand, or use dispatch = \"send\""))
+	case d == DispatchHold && !e.Approved:
+		return stop(s.escalate(e, "needs_approval: the policy holds it for a person"))
+	case !s.Op.CanSend:
+		return stop(s.escalate(e, "cannot_send: the connector has no send for this operation"))
+	case !sendable:
+		return stop(s.escalate(e, "not_sendable: "+why))
+	}
+	spent := keySpent(e, as)
+	switch {
+	case spent && !s.Op.CarriesKey && !e.Approved:
+		return stop(s.escalate(e, "key_spent: the key is used up and the send cannot carry a new one"))
+	case s.risk(e) != ledger.RiskHigh || e.Approved:
+	case spent && KeyAlive(e, s.Op, s.Now):
+		return stop(s.escalate(e, "needs_approval: high risk, and the used-up key is still remembered"))
+	case RefusesSecond(e, s.Op, s.Now) == "":
+		return stop(s.escalate(e, "needs_approval: high risk, and nothing at the system refuses a second effect"))
+	}
+	return pass(e)
+}

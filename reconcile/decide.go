@@ -1,0 +1,422 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// Setting is what a decision needs besides the entry and its attempts: all of
+// it is read before, so that deciding does no I/O and reads no clock.
+type Setting struct {
+	Op            connectors.Operation
+	Policy        Policy
+	Owners        Owners
+	Lane          ledger.Lane
+	Now           time.Time // ledger time
+	Version       string    // of the definition
+	PolicyVersion string
+}
+
+// LookIn is how long a person's entry waits between two looks while its effect
+// is unknown (spec, section 3: "still looked at daily").
+const LookIn = 24 * time.Hour
+
+// longestLookWait caps the doubling of the look rhythm (spec, section 5).
+const longestLookWait = time.Hour
+
+func (s Setting) risk(e ledger.Entry) ledger.Risk { return e.Risk.Higher(s.Policy.Risk) }
+
+func (s Setting) escalate(e ledger.Entry, reason string) ledger.Entry {
+	return ledger.Escalate(e, escalation(e, s.Policy, s.Owners, s.Now), reason)
+}
+
+// exhausted ends an entry whose limits are used up, as after_max_attempts says:
+// escalated, or settled not applied on the ground given.
+func (s Setting) exhausted(e ledger.Entry, by ledger.SettledBy, reason string) ledger.Entry {
+	if s.Policy.FailedState && e.Effect == ledger.EffectNotDone {
+		return ledger.Settle(e, ledger.OutcomeNotApplied, by, reason, s.Now)
+	}
+	return s.escalate(e, reason)
+}
+
+// refused ends an entry that a check refuses, as checks.refused says.
+func (s Setting) refused(e ledger.Entry, reason string) ledger.Entry {
+	if s.Policy.RefusedEscalates || e.Effect != ledger.EffectNotDone {
+		return s.escalate(e, reason)
+	}
+	return ledger.Settle(e, ledger.OutcomeNotApplied, ledger.ByCheck, reason, s.Now)
+}
+
+// Look is one look at an entry: what was judged, and when it was asked.
+type Look struct {
+	Judgement
+	Asked time.Time     // ledger time of the call
+	Wait  time.Duration // least wait that the system asked for; 0: none
+}
+
+// Decided is what becomes of an entry, with the attempts whose result is now
+// known.
+type Decided struct {
+	Next     ledger.Entry
+	Attempts []ledger.Attempt
+	Lag      bool // a hit after counted negatives: the lane's lag was greater than declared
+}
+
+// AfterLook says what becomes of an entry that was looked at (spec, section 3,
+// rows of ambiguous; section 5). A retryable entry stays as it is where the
+// look found nothing: that is all that a resend asks for.
+func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
+	e.PolicyVersion = s.PolicyVersion
+	e.LooksInRow++
+	if l.Finding == ledger.FindingCouldNotAsk {
+		e.LooksFailed++
+		return Decided{Next: s.again(e, l)}
+	}
+	e.LooksAnswered++
+	e.LastLookAt = l.Asked
+	lag := e.Negatives > 0 && (l.Finding == ledger.FindingApplied || l.Finding == ledger.FindingPending || l.Finding == ledger.FindingDuplicate)
+	switch {
+	case l.Counts:
+		e.Negatives, e.LastNegativeAt, e.NegativeVersion = l.Negatives, l.Asked, s.Version
+	case e.NegativeVersion != s.Version:
+		e.Negatives, e.NegativeVersion = 0, s.Version
+	}
+	if e.State == ledger.StateSettled {
+		return Decided{Next: verified(e, l), Lag: lag}
+	}
+	for _, f := range l.Flags {
+		e = e.WithFlag(f)
+	}
+
+	switch l.Finding {
+	case ledger.FindingApplied, ledger.FindingReversed:
+		as, ch := mark(as, latestUnknown(as), ledger.EffectDone, "", "look: "+ledger.ReasonCode(l.Reason))
+		e = Summarize(e, as)
+		e.Effect = ledger.EffectDone
+		e.RemoteID = l.RemoteID
+		return Decided{Next: ledger.Settle(e, ledger.OutcomeApplied, ledger.ByLook, l.Reason, s.Now), Attempts: ch, Lag: lag}
+
+	case ledger.FindingPending:
+		var ch []ledger.Attempt
+		if e.Effect == ledger.EffectNotDone {
+			as, ch = mark(as, last(as), ledger.EffectUnknown, "", "look: pending")
+			e = Summarize(e, as)
+			e.Effect = ledger.EffectUnknown
+		}
+		e.RemoteID = l.RemoteID
+		return Decided{Next: s.pending(e, l), Attempts: ch, Lag: lag}
+
+	case ledger.FindingDuplicate, ledger.FindingMismatch, ledger.FindingUnmapped:
+		var ch []ledger.Attempt
+		if l.Finding == ledger.FindingDuplicate && e.HasFlag(ledger.FlagDuplicate) {
+			as, ch = mark(as, latestUnknown(as), ledger.EffectDone, "", "look: duplicate")
+			e = Summarize(e, as)
+			e.Effect = ledger.EffectDone
+		}
+		if e.State == ledger.StateEscalated {
+			return Decided{Next: s.daily(e, l.Reason), Attempts: ch, Lag: lag}
+		}
+		return Decided{Next: s.escalate(e, l.Reason), Attempts: ch, Lag: lag}
+
+	case ledger.FindingRejected:
+		if e.Effect == ledger.EffectNotDone {
+			// Known as rejected, so set aside; its key cannot be used again.
+			as, ch := spend(as, last(as))
+			return Decided{Next: Summarize(e, as), Attempts: ch}
+		}
+		as, ch := mark(as, allUnknown(as), ledger.EffectNotDone, ledger.ClassRejected, "look: rejected")
+		e = Summarize(e, as)
+		return Decided{Next: s.notDone(e, as, l.Reason), Attempts: ch}
+
+	case ledger.FindingAbsent:
+		if e.Effect == ledger.EffectNotDone && e.State != ledger.StateAmbiguous {
+			return Decided{Next: e}
+		}
+		as, ch := mark(as, allUnknown(as), ledger.EffectNotDone, "", ruleAbsent)
+		e = Summarize(e, as)
+		if e.LastClass == ledger.ClassAlreadyExists {
+			return Decided{Next: s.escalate(e, "already_exists: the system says so, but shows no record with our key"), Attempts: ch}
+		}
+		return Decided{Next: s.notDone(e, as, l.Reason), Attempts: ch}
+	}
+	return Decided{Next: s.notVisible(e, as, l)}
+}
+
+// ruleAbsent marks attempts that were unknown until looks proved them absent.
+const ruleAbsent = "look: absent"
+
+// verified ends the look after a resend: a second record is found and flagged,
+// not hidden.
+func verified(e ledger.Entry, l Look) ledger.Entry {
+	e = ledger.Verified(e)
+	for _, f := range l.Flags {
+		e = e.WithFlag(f)
+	}
+	if l.Finding == ledger.FindingApplied && l.RemoteID != "" && e.RemoteID != "" && l.RemoteID != e.RemoteID {
+		e = e.WithFlag(ledger.FlagDuplicate)
+	}
+	if l.Finding == ledger.FindingDuplicate {
+		e = e.WithFlag(ledger.FlagDuplicate)
+		e.Reason = l.Reason
+	}
+	e.Class = ledger.ClassOf(e)
+	return e
+}
+
+// notDone goes on from a proven not_done: retryable if class and limits allow,
+// else as after_max_attempts says. What a person owns stays with the person.
+func (s Setting) notDone(e ledger.Entry, as []ledger.Attempt, reason string) ledger.Entry {
+	if e.State == ledger.StateEscalated {
+		e.Work, e.NextAt, e.Reason = ledger.WorkNone, time.Time{}, reason
+		return e
+	}
+	next := AfterFailure(e, as, s.Policy, s.Op, s.Owners, s.Now)
+	if next.State == ledger.StateRetryable {
+		next.Reason = reason
+	}
+	return next
+}
+
+// notVisible goes on from a none that proves nothing yet.
+func (s Setting) notVisible(e ledger.Entry, as []ledger.Attempt, l Look) ledger.Entry {
+	switch {
+	case e.State == ledger.StateEscalated:
+		if e.Effect == ledger.EffectUnknown {
+			return s.daily(e, e.Reason)
+		}
+		return e
+	case e.State == ledger.StateRetryable:
+		return e
+	case s.safeUnproven(e, l):
+		why := "repeatable: doing it twice is the same as once"
+		if !s.Op.Repeatable {
+			why = "second_refused: the system itself refuses a second effect"
+		}
+		return ledger.Reopen(e, why, NextAttemptAt(e, as, s.Policy, s.Now))
+	case s.windowOver(e):
+		return s.escalate(e, "outcome_unknown: "+l.Reason)
+	}
+	return ledger.Doubt(e, l.Reason, later(nextLook(e, l, s), s.Now.Add(l.Wait)))
+}
+
+// safeUnproven says whether a resend may be considered although absence is not
+// proven: the operation is repeatable, or nothing bounds the attempt and the
+// system itself refuses a second effect (spec, section 5, send_by). Every
+// attempt that has a bound must be past it.
+func (s Setting) safeUnproven(e ledger.Entry, l Look) bool {
+	if e.Driver == "platform" || e.Effect != ledger.EffectUnknown || !l.Asked.After(e.SendBy) {
+		return false
+	}
+	if s.Op.Repeatable {
+		return true
+	}
+	settled := l.Asked.After(later(e.SendBy, e.LastTriedAt).Add(s.Op.LandsWithin + s.Op.VisibleWithin))
+	return e.Unbounded && settled && e.LooksInRow >= l.Needed && RefusesSecond(e, s.Op, s.Now) != ""
+}
+
+func (s Setting) pending(e ledger.Entry, l Look) ledger.Entry {
+	switch {
+	case e.State == ledger.StateEscalated:
+		return s.daily(e, e.Reason)
+	case s.windowOver(e):
+		return s.escalate(e, "still_pending: "+l.Reason)
+	}
+	return ledger.Doubt(e, l.Reason, later(s.Now.Add(s.Policy.PendingEvery), s.Now.Add(l.Wait)))
+}
+
+// again goes on from a question that could not be put: nothing is learned, the
+// state stays, and no budget of the entry is spent.
+func (s Setting) again(e ledger.Entry, l Look) ledger.Entry {
+	at := later(nextLook(e, l, s), s.Now.Add(l.Wait))
+	switch e.State {
+	case ledger.StateInFlight:
+		return ledger.Doubt(e, l.Reason, at)
+	case ledger.StateEscalated:
+		return s.daily(e, e.Reason)
+	case ledger.StateSettled:
+		return ledger.VerifyAt(e, at)
+	}
+	return ledger.Wait(e, l.Reason, at)
+}
+
+func (s Setting) daily(e ledger.Entry, reason string) ledger.Entry {
+	e.Reason = reason
+	e.Work, e.NextAt = ledger.WorkLook, s.Now.Add(LookIn)
+	if e.Effect != ledger.EffectUnknown {
+		e.Work, e.NextAt = ledger.WorkNone, time.Time{}
+	}
+	return e
+}
+
+// windowOver says whether the settle window has passed. It runs from when the
+// entry came to us and stands still while its lane is paused.
+func (s Setting) windowOver(e ledger.Entry) bool {
+	from := e.SettleFrom
+	if from.IsZero() {
+		from = e.ReceivedAt
+	}
+	paused := s.Lane.PausedFor(s.Now) - e.PausedBase
+	if paused < 0 {
+		paused = 0
+	}
+	return s.Now.Sub(from)-paused > s.Policy.SettleFor
+}
+
+// nextLook is the look rhythm: after every, doubling up to an hour, but no
+// later than when a negative can first count; from there absent_spacing apart.
+func nextLook(e ledger.Entry, l Look, s Setting) time.Time {
+	if l.Counts {
+		return l.FirstCount
+	}
+	wait, limit := s.Policy.SettleEvery, longestLookWait
+	if wait > limit {
+		limit = wait
+	}
+	for i := 1; i < e.LooksInRow && wait < limit; i++ {
+		wait *= 2
+	}
+	if wait > limit {
+		wait = limit
+	}
+	at := s.Now.Add(wait)
+	if !l.FirstCount.IsZero() {
+		// A millisecond behind it: a negative counts only if asked after.
+		if first := l.FirstCount.Add(time.Millisecond); first.Before(at) {
+			at = first
+		}
+	}
+	if at.Before(s.Now) {
+		at = s.Now
+	}
+	return at
+}
+
+// NoLookup says what becomes of an entry whose system cannot be asked at all.
+func NoLookup(e ledger.Entry, as []ledger.Attempt, s Setting) ledger.Entry {
+	e.PolicyVersion = s.PolicyVersion
+	switch {
+	case e.State == ledger.StateSettled:
+		return ledger.Verified(e)
+	case e.State == ledger.StateEscalated:
+		e.Work, e.NextAt = ledger.WorkNone, time.Time{}
+		return e
+	case s.Op.Repeatable && s.Now.After(e.SendBy) && e.Driver != "platform":
+		return ledger.Reopen(e, "repeatable: doing it twice is the same as once", NextAttemptAt(e, as, s.Policy, s.Now))
+	}
+	x := escalation(e, s.Policy, s.Owners, s.Now)
+	x.Look = time.Time{}
+	return ledger.Escalate(e, x, "outcome_unknown: this system cannot be asked by our key")
+}
+
+// AfterSend says what becomes of an entry whose attempt, the last of as, was
+// sent by us and has its result.
+func AfterSend(e ledger.Entry, as []ledger.Attempt, r connectors.SendResult, s Setting) ledger.Entry {
+	e = Summarize(e, as)
+	e.PolicyVersion = s.PolicyVersion
+	a := as[len(as)-1]
+	switch {
+	case a.Effect == ledger.EffectDone:
+		if a.RemoteID != "" {
+			e.RemoteID = a.RemoteID
+		}
+		next := ledger.Settle(e, ledger.OutcomeApplied, ledger.BySend, "sent: answered by the system", s.Now)
+		if s.Op.Lookup != connectors.LookupNone && wasUnknown(as[:len(as)-1]) {
+			next = ledger.VerifyAt(next, quietUntil(e, s.Op, s.Lane.LagFactor).Add(time.Millisecond))
+		}
+		return next
+	case a.Class == ledger.ClassAlreadyExists && s.Op.Lookup != connectors.LookupNone:
+		if r.RemoteID != "" {
+			e.RemoteID = r.RemoteID
+		}
+		return ledger.Doubt(e, "already_exists: looked up and read", s.Now)
+	case a.Class == ledger.ClassAlreadyExists:
+		return s.escalate(e, "already_exists: and this system cannot be asked")
+	case a.Class == ledger.ClassDuplicateRequest:
+		return s.escalate(e, "duplicate_request: the key was used with other content; another action may own it")
+	case r.Refuses != "" && a.Effect == ledger.EffectNotDone:
+		return s.refused(e, refusal(r.Refuses, "the system refused the send"))
+	}
+	return AfterFailure(e, as, s.Policy, s.Op, s.Owners, s.Now)
+}
+
+// wasUnknown says whether any of the attempts was unknown once.
+func wasUnknown(as []ledger.Attempt) bool {
+	for _, a := range as {
+		if a.Effect == ledger.EffectUnknown || strings.HasPrefix(a.Rule, "look:") {
+			return true
+		}
+	}
+	return false
+}
+
+// mark sets effect (and class, unless "") of the attempts at the places given,
+// and returns all of them and those changed.
+func mark(as []ledger.Attempt, at []int, eff ledger.Effect, c ledger.Class, rule string) (all, changed []ledger.Attempt) {
+	all = append([]ledger.Attempt(nil), as...)
+	for _, i := range at {
+		all[i].Effect, all[i].Rule = eff, rule
+		if c != ledger.ClassNone {
+			all[i].Class = c
+			all[i].KeySpent = true
+		}
+		changed = append(changed, all[i])
+	}
+	return all, changed
+}
+
+func spend(as []ledger.Attempt, at []int) (all, changed []ledger.Attempt) {
+	all = append([]ledger.Attempt(nil), as...)
+	for _, i := range at {
+		all[i].KeySpent = true
+		changed = append(changed, all[i])
+	}
+	return all, changed
+}
+
+func allUnknown(as []ledger.Attempt) (at []int) {
+	for i, a := range as {
+		if a.Effect == ledger.EffectUnknown {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+func last(as []ledger.Attempt) []int {
+	if len(as) == 0 {
+		return nil
+	}
+	return []int{len(as) - 1}
+}
+
+// latestUnknown is the attempt that a found record is put down to: the last
+// unknown one, else the last.
+func latestUnknown(as []ledger.Attempt) []int {
+	if u := allUnknown(as); len(u) > 0 {
+		return u[len(u)-1:]
+	}
+	return last(as)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func refusal(c connectors.CheckName, detail string) string {
+	code := map[connectors.CheckName]string{
+		connectors.CheckConsent:   "consent_withdrawn",
+		connectors.CheckLifecycle: "lifecycle_closed",
+		connectors.CheckOwner:     "owner_changed",
+	}[c]
+	if detail == "" {
+		return code
+	}
+	return fmt.Sprintf("%s: %s", code, detail)
+}

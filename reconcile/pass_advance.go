@@ -1,0 +1,499 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// clearance is how long checks that passed let a send begin (spec, section 6).
+const clearance = 60 * time.Second
+
+// waitForPlace is how long a send waits before it asks again for one of the
+// lane's places that other processes hold.
+const waitForPlace = 50 * time.Millisecond
+
+// advance re-checks and sends what may be tried again on a lane. extra are
+// entries that a dry run has reopened in this pass.
+func (r *run) advance(ctx context.Context, name string, due int, extra []ledger.Stored) error {
+	ln, err := r.e.lanes.Load(ctx, name)
+	if err != nil {
+		return err
+	}
+	skip := func(format string, a ...any) error {
+		if due > 0 || len(extra) > 0 {
+			r.count(func(c *Counts) { c.Skipped += due })
+			if format != "" {
+				r.note(format, a...)
+			}
+		}
+		return nil
+	}
+	switch {
+	case r.held() != "":
+		return skip("")
+	case ln.Held:
+		return skip("sends on lane %q are on hold; reconcile resume --connector %s lets them go", name, name)
+	case ln.PausedUntil.After(r.ck.now()):
+		return skip("lane %q is paused until %s; %d entries wait to be sent", name, ln.PausedUntil.Format(time.RFC3339), due)
+	}
+	st := &stage{r: r, name: name, work: ledger.WorkAdvance, lane: ln, stopped: make(chan struct{})}
+	workers, _ := r.width(name)
+	size := func(j job) int {
+		// Sends of a group go out one after the other: small groups keep every
+		// place of the lane busy, and checks fresh.
+		return max(1, min((len(j.es)+workers-1)/workers, lookSize(j), 50))
+	}
+	var due1 []ledger.Stored
+	for _, s := range extra {
+		if !s.Entry.NextAt.After(r.ck.now()) {
+			due1 = append(due1, s)
+		}
+	}
+	return r.drive(ctx, st, size, func(ctx context.Context, j job) error { return r.advanceJob(ctx, st, j) }, due1)
+}
+
+// candidate is an entry on its way through the gates.
+type candidate struct {
+	stored   ledger.Stored // as it is to be judged next
+	lease    ledger.Lease
+	from     ledger.Entry // as claimed
+	evidence []ledger.Evidence
+	attempts []ledger.Attempt // changed on the way
+	finding  ledger.Finding
+}
+
+func (r *run) advanceJob(ctx context.Context, st *stage, j job) error {
+	if j.conn == nil {
+		r.giveBack(ctx, j.ls)
+		for _, e := range j.es {
+			r.unchanged(e.Entry, "", fmt.Sprintf("connector_not_configured: %q; add [connectors.%s] to the config", e.Entry.Connector, e.Entry.Connector))
+		}
+		r.count(func(c *Counts) { c.Skipped += len(j.es) })
+		return nil
+	}
+	ids := make([]int64, len(j.es))
+	for i, e := range j.es {
+		ids[i] = e.Entry.ID
+	}
+	sibs, err := r.e.store.Siblings(ctx, ids)
+	if err != nil {
+		if ctx.Err() != nil {
+			r.giveBack(ctx, j.ls)
+			return nil
+		}
+		return err
+	}
+	now := r.ck.now()
+	var on []candidate
+	for i, e := range j.es {
+		c := candidate{stored: e, lease: j.ls[i], from: e.Entry}
+		if e.Entry.State == ledger.StateReady {
+			c.stored.Entry = ledger.Reopen(e.Entry, "clearance_lapsed", now)
+		}
+		set := r.e.setting(e.Entry, j.op, j.info.Version, st.lane, now)
+		g := GateLimits(c.stored.Entry, set)
+		if !g.Stop {
+			g = GateSiblings(g.Next, sibs[e.Entry.ID], set)
+		}
+		c.stored.Entry = g.Next
+		if g.Stop {
+			r.emit(st, c, g.Next, "")
+			continue
+		}
+		on = append(on, c)
+	}
+	on, err = r.lookFirst(ctx, st, j, on)
+	if err != nil {
+		return err
+	}
+	for i, c := range on {
+		if st.halted(ctx) {
+			r.giveBack(ctx, leasesOf(on[i:]))
+			return nil
+		}
+		if err := r.advanceOne(ctx, st, j, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func leasesOf(cs []candidate) []ledger.Lease {
+	ls := make([]ledger.Lease, len(cs))
+	for i, c := range cs {
+		ls[i] = c.lease
+	}
+	return ls
+}
+
+// emit hands on what becomes of a candidate.
+func (r *run) emit(st *stage, c candidate, next ledger.Entry, detail string) {
+	ch := ledger.Change{Lease: c.lease, Next: next, Attempts: c.attempts, Evidence: c.evidence, PassID: r.id}
+	if detail != "" {
+		ch.Detail = []byte(detail)
+	}
+	st.out <- result1{ch: ch, from: c.from, finding: c.finding}
+}
+
+// lookFirst looks at those entries that had no answered look since their last
+// attempt, and lets on those of which nothing was found.
+func (r *run) lookFirst(ctx context.Context, st *stage, j job, on []candidate) ([]candidate, error) {
+	var need, rest []candidate
+	for _, c := range on {
+		if NeedsLook(c.stored.Entry, j.op) {
+			need = append(need, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	if len(need) == 0 {
+		return rest, nil
+	}
+	if r.o.NoLookups {
+		for _, c := range need {
+			r.unchanged(c.from, "", "look_needed: a look has to come first, and none was allowed")
+		}
+		return rest, nil
+	}
+	lj := j
+	lj.es, lj.ls = nil, leasesOf(need)
+	for _, c := range need {
+		lj.es = append(lj.es, c.stored)
+	}
+	off, err := r.lookupOff(ctx, lj)
+	if err != nil {
+		return nil, err
+	}
+	if off {
+		r.giveBack(ctx, lj.ls)
+		for _, c := range need {
+			r.unchanged(c.from, ledger.FindingCouldNotAsk, "control_not_found: this lookup is out of use for now")
+		}
+		r.count(func(c *Counts) { c.CouldNotAsk += len(need) })
+		return rest, nil
+	}
+	ls, err := r.look(ctx, st, lj)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range ls {
+		c := need[i]
+		if l.cancelled {
+			r.giveBack(ctx, []ledger.Lease{c.lease})
+			continue
+		}
+		c.finding = l.finding
+		c.evidence = append(c.evidence, l.evidence)
+		c.attempts = l.decided.Attempts
+		next := l.decided.Next
+		// It goes on only if the system answered and showed nothing of ours,
+		// or only what is known as rejected.
+		clear := l.finding == ledger.FindingNotVisible || l.finding == ledger.FindingAbsent || l.finding == ledger.FindingRejected
+		if !clear || next.State != ledger.StateRetryable {
+			r.emit(st, c, next, "")
+			continue
+		}
+		c.stored = ledger.Stored{Entry: next, Attempts: patched(c.stored.Attempts, c.attempts)}
+		rest = append(rest, c)
+	}
+	return rest, nil
+}
+
+// checkDetail is the detail of a history row: every verdict of the checks.
+type checkDetail struct {
+	Checks []checkVerdict `json:"checks"`
+}
+
+type checkVerdict struct {
+	Check  connectors.CheckName   `json:"check"`
+	Kind   connectors.VerdictKind `json:"verdict"`
+	Value  string                 `json:"value,omitempty"`
+	Detail string                 `json:"detail,omitempty"`
+}
+
+// advanceOne takes one entry through the checks, clears it, and sends it.
+func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) error {
+	e, as := c.stored.Entry, c.stored.Attempts
+	now := r.ck.now()
+	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
+	detail := ""
+	if want, _ := ChecksWanted(set.Policy, j.op); len(want) > 0 && r.o.NoLookups {
+		r.unchanged(c.from, "", "checks_needed: checks have to come first, and no question was allowed")
+		return nil
+	} else if len(want) > 0 {
+		vs := r.check(ctx, st, j, e, set.Policy, want)
+		if ctx.Err() != nil {
+			r.giveBack(ctx, []ledger.Lease{c.lease})
+			return nil
+		}
+		d := checkDetail{Checks: []checkVerdict{}}
+		for _, v := range vs {
+			d.Checks = append(d.Checks, checkVerdict{v.Check, v.Kind, v.Value, v.Detail})
+		}
+		detail = string(mustJSON(d))
+		now = r.ck.now()
+		set.Now = now
+		g := GateChecks(e, vs, set)
+		if g.Stop {
+			r.emit(st, c, g.Next, detail)
+			return nil
+		}
+		e = g.Next
+	} else if g := GateChecks(e, nil, set); g.Stop {
+		r.emit(st, c, g.Next, "")
+		return nil
+	}
+	sendable, why := sendability(j.conn, e)
+	if g := GateApproval(e, as, sendable, why, set); g.Stop {
+		r.emit(st, c, g.Next, detail)
+		return nil
+	}
+	e, why = withKey(j.conn, e, as, j.op, now)
+	if why != "" {
+		r.emit(st, c, set.escalate(e, "no_key: "+why), detail)
+		return nil
+	}
+	next := ledger.Advance(e, "checks_passed", now.Add(clearance))
+	if r.o.DryRun {
+		r.mu.Lock()
+		r.tally.Counts.WouldSend++
+		res := r.result(c.from)
+		res.WouldSend = true
+		r.mu.Unlock()
+		r.emit(st, c, next, "")
+		return nil
+	}
+	applied, err := r.e.store.Apply(ctx, []ledger.Change{{Lease: c.lease, Next: next, Attempts: c.attempts, Evidence: c.evidence,
+		Keep: true, PassID: r.id, Detail: []byte(detail)}})
+	if err != nil {
+		if ctx.Err() != nil {
+			r.giveBack(ctx, []ledger.Lease{c.lease})
+			return nil
+		}
+		return err
+	}
+	if applied[0].Err != nil {
+		r.untrack(c.lease)
+		r.count(func(c *Counts) { c.Skipped++ })
+		return nil
+	}
+	r.account(result1{ch: ledger.Change{Lease: c.lease}, from: c.from, finding: c.finding}, applied[0].Entry)
+	c.lease = applied[0].Lease
+	r.track([]ledger.Lease{c.lease})
+	return r.send(ctx, st, j, c, applied[0].Entry, as)
+}
+
+// check reads what must still be true, and keeps the lane's breaker.
+func (r *run) check(ctx context.Context, st *stage, j job, e ledger.Entry, p Policy, want []connectors.CheckName) []connectors.Verdict {
+	checker, ok := j.conn.(connectors.Checker)
+	if !ok {
+		return nil
+	}
+	vs := checker.Check(ctx, connectors.CheckQuery{Query: query(e, j.op), Channel: p.Channel, Want: want})
+	for _, v := range vs {
+		if v.Kind != connectors.VerdictUnread || v.Err == nil || ctx.Err() != nil {
+			continue
+		}
+		ce := asError(v.Err)
+		if ln, _, err := r.e.lanes.Failed(ctx, st.name, ce); err == nil && ln.PausedUntil.After(r.ck.now()) {
+			st.halt()
+		}
+		r.count(func(c *Counts) { c.CouldNotAsk++ })
+		return vs
+	}
+	return vs
+}
+
+// sendability says whether the payload can be sent to this system.
+func sendability(c connectors.Connector, e ledger.Entry) (ok bool, why string) {
+	if _, ok := c.(connectors.Sender); !ok {
+		return false, "the connector cannot send"
+	}
+	if e.Payload == nil && e.PayloadSize > 0 {
+		return false, fmt.Sprintf("the payload of %d bytes was too large to keep", e.PayloadSize)
+	}
+	if d, ok := c.(connectors.KeyDeriver); ok {
+		if _, sendable, why := d.CheckPayload(e.Operation, e.Keys, e.Payload); !sendable {
+			return false, why
+		}
+	}
+	return true, ""
+}
+
+// withKey gives the entry the key of its next attempt: the present one, or a
+// new attempt key, derived and linked, where that one can no longer be used.
+func withKey(c connectors.Connector, e ledger.Entry, as []ledger.Attempt, op connectors.Operation, now time.Time) (ledger.Entry, string) {
+	if !NeedsNewKey(e, as, op, now) {
+		return e, ""
+	}
+	d, ok := c.(connectors.KeyDeriver)
+	if !ok {
+		return e, "the connector cannot make a new attempt key"
+	}
+	key, _, err := d.DeriveKey(e.Operation, e.ActionKey, len(e.Keys))
+	if err != nil {
+		return e, err.Error()
+	}
+	e.IdempotencyKey = key
+	e.Keys = append(append([]string(nil), e.Keys...), key)
+	e.KeySentAt = time.Time{}
+	return e, ""
+}
+
+// send writes "started", puts the request on the wire, and hands on its result.
+// A stop does not cut it: a request that went out has its result written.
+func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.Entry, as []ledger.Attempt) error {
+	sender := j.conn.(connectors.Sender)
+	attempt := ledger.Attempt{EntryID: e.ID, AttemptID: "r-" + randomID(12), No: nextNo(as), Ours: true, Status: ledger.AttemptStarted,
+		Effect: ledger.EffectUnknown, Sends: 1, Key: e.EffectiveIdempotencyKey(), Counts: true, Rule: ruleStarted}
+	for {
+		if st.halted(ctx) || r.held() != "" {
+			r.giveBack(ctx, []ledger.Lease{c.lease})
+			return nil
+		}
+		now := r.ck.now()
+		attempt.StartedAt, attempt.ReceivedAt, attempt.SendBy = now, now, now.Add(j.op.Timeout)
+		host := time.Now()
+		s, err := r.e.store.Start(ctx, ledger.Start{Lease: c.lease, Attempt: attempt, Next: begun(e, append(as[:len(as):len(as)], attempt)),
+			Timeout: j.op.Timeout, LeaseFor: max(r.e.lease, j.op.Timeout+closeGrace), Concurrent: st.concurrent(), PassID: r.id})
+		switch {
+		case errors.Is(err, ledger.ErrNotDurable):
+			r.hold("a \"started\" mark was not durable (is the standby away?); nothing more is sent in this pass")
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return nil // whether the mark was written is not known: the entry is looked at once its lease has ended
+		case err != nil:
+			return err
+		}
+		switch s.Refused {
+		case "":
+			r.track([]ledger.Lease{s.Lease})
+			return r.wire(ctx, st, j, c, s, as, attempt, sender, host.Add(j.op.Timeout))
+		case "concurrent":
+			if err := sleepUntil(ctx, time.Now().Add(waitForPlace)); err != nil {
+				continue // halted: gives the lease back
+			}
+		case "outcome_key_held":
+			set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
+			c.evidence, c.attempts = nil, nil
+			r.emit(st, c, ledger.Reopen(e, "outcome_key_held", now.Add(siblingWait(set.Policy))), "")
+			return nil
+		case "held":
+			r.hold("sends were put on hold")
+			r.giveBack(ctx, []ledger.Lease{c.lease})
+			return nil
+		default: // lease_lost, clearance_lapsed, generation: somebody else, or later
+			r.giveBack(ctx, []ledger.Lease{c.lease})
+			return nil
+		}
+	}
+}
+
+// concurrent is how many "started" marks the lane may have open.
+func (st *stage) concurrent() int {
+	n, _ := st.r.width(st.name)
+	return n
+}
+
+func nextNo(as []ledger.Attempt) int {
+	n := 0
+	for _, a := range as {
+		n = max(n, a.No)
+	}
+	return n + 1
+}
+
+// begun is the entry with an attempt of ours just begun: what was known of
+// looks before it is void, and a person's approval is used up. The store sets
+// the times.
+func begun(e ledger.Entry, as []ledger.Attempt) ledger.Entry {
+	e = Summarize(e, as)
+	e.LooksInRow, e.Negatives, e.LastNegativeAt = 0, 0, time.Time{}
+	e.Approved = false
+	return ledger.Begin(e, "sent: waiting for the answer", e.LastTriedAt)
+}
+
+// wire makes the one request and hands on what it came to.
+func (r *run) wire(ctx context.Context, st *stage, j job, c candidate, s ledger.Started, as []ledger.Attempt, attempt ledger.Attempt, sender connectors.Sender, sendBy time.Time) error {
+	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Until(sendBy)+j.op.Timeout+closeGrace)
+	defer cancel()
+	e := s.Entry
+	res := sender.Send(wctx, connectors.Send{Operation: e.Operation, Key: e.ProviderKey, IdempotencyKey: e.EffectiveIdempotencyKey(),
+		ActionKey: e.ActionKey, RecordID: e.RecordID, Subject: e.Subject, Payload: e.Payload, PayloadType: e.PayloadType, SendBy: sendBy})
+	r.count(func(c *Counts) { c.Sent++ })
+
+	now := r.ck.now()
+	attempt.StartedAt, attempt.SendBy, attempt.ReceivedAt = s.StartedAt, s.SendBy, s.StartedAt
+	attempt = AttemptFromSend(e, attempt, res, now)
+	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
+	next := AfterSend(e, append(as[:len(as):len(as)], attempt), res, set)
+	c.lease, c.evidence, c.finding = s.Lease, nil, ""
+	st.out <- result1{ch: ledger.Change{Lease: s.Lease, Next: next, Attempts: []ledger.Attempt{attempt}, PassID: r.id}, from: c.from, ours: true}
+
+	if res.Kind == "" {
+		return r.e.lanes.OK(wctx, st.name)
+	}
+	ce := &connectors.Error{Kind: res.Kind, HTTPStatus: res.HTTPStatus, Code: res.Code, Message: res.Message, RetryAfter: res.RetryAfter, Pauses: res.Pauses}
+	if answeredByItself(res) {
+		return nil // the system is well; it did not want this one
+	}
+	ln, alerted, err := r.e.lanes.Failed(wctx, st.name, ce)
+	if err != nil {
+		return err
+	}
+	if ln.PausedUntil.After(r.ck.now()) {
+		st.halt()
+		if alerted {
+			r.note("lane %q is paused until %s: %s", st.name, ln.PausedUntil.Format(time.RFC3339), ce.Error())
+		}
+	}
+	return nil
+}
+
+// answeredByItself says whether a failed send was a refusal of this one action,
+// which says nothing against the lane.
+func answeredByItself(r connectors.SendResult) bool {
+	if pauses, _ := pausesAtOnce(&connectors.Error{Kind: r.Kind, Pauses: r.Pauses}); pauses {
+		return false
+	}
+	return r.Answered && r.HTTPStatus < 500
+}
+
+// AfterLate says what becomes of an entry for which the result of our own send
+// came after its lease was lost. The attempt itself is stored already.
+func AfterLate(cur ledger.Stored, s Setting) ledger.Entry {
+	e := cur.Entry
+	var done *ledger.Attempt
+	for i, a := range cur.Attempts {
+		if a.Ours && a.Effect == ledger.EffectDone {
+			done = &cur.Attempts[i]
+		}
+	}
+	if e.State == ledger.StateSettled {
+		if done != nil && e.Outcome == ledger.OutcomeNotApplied {
+			e = e.WithFlag(ledger.FlagConflict)
+		}
+		if done != nil && done.RemoteID != "" && e.RemoteID != "" && done.RemoteID != e.RemoteID {
+			e = e.WithFlag(ledger.FlagDuplicate)
+		}
+		return e
+	}
+	e = Summarize(e, cur.Attempts)
+	switch {
+	case done != nil:
+		if done.RemoteID != "" {
+			e.RemoteID = done.RemoteID
+		}
+		return ledger.Settle(e, ledger.OutcomeApplied, ledger.BySend, "sent: its answer came late", s.Now)
+	case e.Effect == ledger.EffectUnknown && (e.State == ledger.StateRetryable || e.State == ledger.StateReady):
+		return ledger.Doubt(e, "late_result: the effect is unknown", s.Now)
+	}
+	return e
+}
+
+func isNotFound(err error) bool { return errors.Is(err, ledger.ErrNotFound) }

@@ -1,0 +1,421 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// settle looks at every due entry of a lane. Of a dry run it returns the
+// entries that would go on to the advance step.
+func (r *run) settle(ctx context.Context, name string, due int) ([]ledger.Stored, error) {
+	ln, err := r.e.lanes.Load(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if ln.PausedUntil.After(r.ck.now()) {
+		r.count(func(c *Counts) { c.CouldNotAsk += due })
+		r.note("lane %q is paused until %s (%s); %d entries wait", name, ln.PausedUntil.Format(time.RFC3339), ln.PauseReason, due)
+		return nil, nil
+	}
+	if r.o.NoLookups {
+		r.count(func(c *Counts) { c.Skipped += due })
+		return nil, nil
+	}
+	st := &stage{r: r, name: name, work: ledger.WorkLook, lane: ln, stopped: make(chan struct{})}
+	s := &settler{stage: st, left: due}
+	err = r.drive(ctx, st, lookSize, s.handle, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left > 0 && s.down != "" {
+		// The rest of the lane waits; nobody's budget is spent.
+		r.count(func(c *Counts) { c.CouldNotAsk += s.left })
+	}
+	return s.reopened, err
+}
+
+// lookSize is how many entries one look takes.
+func lookSize(j job) int {
+	if !j.have || j.op.Lookup == connectors.LookupNone {
+		return writeBatch // nothing is asked
+	}
+	return lookSizeOf(j.op)
+}
+
+func lookSizeOf(op connectors.Operation) int {
+	switch {
+	case op.Lookup != connectors.LookupBatch || op.BatchMax < 2:
+		return 1
+	case op.ControlProbe:
+		return op.BatchMax
+	}
+	return op.BatchMax - 1 // one place is the control's
+}
+
+type settler struct {
+	*stage
+	mu       sync.Mutex
+	left     int    // due, not yet looked at
+	down     string // why the lane went no further
+	reopened []ledger.Stored
+}
+
+func (s *settler) handle(ctx context.Context, j job) error {
+	r := s.r
+	if j.conn == nil {
+		r.giveBack(ctx, j.ls)
+		for _, e := range j.es {
+			r.unchanged(e.Entry, ledger.FindingCouldNotAsk, fmt.Sprintf("connector_not_configured: %q; add [connectors.%s] to the config", e.Entry.Connector, e.Entry.Connector))
+		}
+		s.took(len(j.es))
+		r.count(func(c *Counts) { c.CouldNotAsk += len(j.es) })
+		return nil
+	}
+	if !j.have || j.op.Lookup == connectors.LookupNone {
+		s.took(len(j.es))
+		now := r.ck.now()
+		for i, e := range j.es {
+			set := r.e.setting(e.Entry, j.op, j.info.Version, s.lane, now)
+			s.emit(j.ls[i], e, NoLookup(e.Entry, e.Attempts, set), nil, "")
+		}
+		return nil
+	}
+	off, err := r.lookupOff(ctx, j)
+	if err != nil {
+		return err
+	}
+	if off {
+		r.giveBack(ctx, j.ls)
+		for _, e := range j.es {
+			r.unchanged(e.Entry, ledger.FindingCouldNotAsk, "control_not_found: this lookup is out of use for now")
+		}
+		s.took(len(j.es))
+		r.count(func(c *Counts) { c.CouldNotAsk += len(j.es) })
+		return nil
+	}
+	looked, err := r.look(ctx, s.stage, j)
+	if err != nil {
+		return err
+	}
+	for i, l := range looked {
+		if l.cancelled {
+			r.giveBack(ctx, j.ls[i:i+1])
+			continue
+		}
+		s.took(1)
+		e := j.es[i]
+		s.emit(j.ls[i], e, l.decided.Next, &l, l.finding)
+		if r.o.DryRun && l.decided.Next.State == ledger.StateRetryable {
+			s.mu.Lock()
+			s.reopened = append(s.reopened, ledger.Stored{Entry: l.decided.Next, Attempts: patched(e.Attempts, l.decided.Attempts)})
+			s.mu.Unlock()
+		}
+		if l.down != "" {
+			s.mu.Lock()
+			s.down = l.down
+			s.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+func (s *settler) took(n int) {
+	s.mu.Lock()
+	s.left -= n
+	s.mu.Unlock()
+}
+
+func (s *settler) emit(l ledger.Lease, e ledger.Stored, next ledger.Entry, lk *looked, f ledger.Finding) {
+	ch := ledger.Change{Lease: l, Next: next, PassID: s.r.id}
+	if lk != nil {
+		ch.Attempts = lk.decided.Attempts
+		ch.Evidence = []ledger.Evidence{lk.evidence}
+	}
+	s.out <- result1{ch: ch, from: e.Entry, finding: f}
+}
+
+// looked is what one look at one entry came to.
+type looked struct {
+	decided   Decided
+	evidence  ledger.Evidence
+	finding   ledger.Finding
+	cancelled bool   // by us: no look
+	down      string // the lane was paused by it
+}
+
+// look asks about the entries of a job and decides what becomes of each. It
+// counts, keeps the lane's breaker, and stops the stage when the lane pauses.
+func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
+	as := r.e.ask(ctx, &r.ck, j.conn, j.op, j.es)
+	out := make([]looked, len(as))
+	now := r.ck.now()
+	var failed *connectors.Error // one call that failed for many counts once
+	answered, missing := false, false
+	for i, a := range as {
+		e := j.es[i]
+		set := r.e.setting(e.Entry, j.op, j.info.Version, st.lane, now)
+		var l Look
+		switch {
+		case a.err != nil && (a.err.Kind == connectors.KindStopping || ctx.Err() != nil):
+			out[i].cancelled = true
+			continue
+		case a.err != nil && (a.err.Kind == connectors.KindBadKey || a.err.Kind == connectors.KindUnsupported):
+			l = Look{Judgement: Judgement{Finding: ledger.FindingCouldNotAsk, Reason: string(a.err.Kind) + ": " + a.err.Message}, Asked: a.at}
+			x := NoLookup(e.Entry, e.Attempts, set)
+			if x.State == ledger.StateEscalated {
+				x.Reason = "outcome_unknown: " + l.Reason
+			}
+			out[i].decided = Decided{Next: x}
+		case a.err != nil:
+			l = Look{Judgement: Judgement{Finding: ledger.FindingCouldNotAsk, Reason: "could_not_ask: " + a.err.Error()}, Asked: a.at, Wait: entryWait(a.err)}
+			out[i].decided = AfterLook(e.Entry, e.Attempts, l, set)
+			pauses, counts := pausesAtOnce(a.err)
+			if pauses {
+				// The lane waits, not the entry: it stays due.
+				out[i].decided.Next.NextAt = e.Entry.NextAt
+				out[i].decided.Next.Work = e.Entry.Work
+			}
+			if counts && (failed == nil || *failed != *a.err) {
+				failed = a.err
+				ln, alerted, err := r.e.lanes.Failed(ctx, st.name, a.err)
+				if err != nil {
+					return nil, err
+				}
+				if ln.PausedUntil.After(now) {
+					out[i].down = ln.PauseReason
+					st.halt()
+					if alerted {
+						r.note("lane %q is paused until %s: %s", st.name, ln.PausedUntil.Format(time.RFC3339), a.err.Error())
+					}
+				}
+			}
+		default:
+			answered = true
+			missing = missing || a.control == ControlMissing
+			l.Judgement = Judge(e.Entry, e.Attempts, a.answer, j.op, set.risk(e.Entry), a.control, a.at, st.lane.LagFactor, j.info.Version)
+			l.Asked = a.at
+			out[i].decided = AfterLook(e.Entry, e.Attempts, l, set)
+			if out[i].decided.Lag {
+				if err := r.lagSeen(ctx, st.name, e.Entry); err != nil {
+					return nil, err
+				}
+			}
+		}
+		out[i].finding = l.Finding
+		out[i].evidence = lookEvidence(e.Entry, j.info.Name, j.info.Version, r.id, a, l)
+		r.count(func(c *Counts) {
+			if l.Finding == ledger.FindingCouldNotAsk {
+				c.CouldNotAsk++
+			} else {
+				c.LookedUp++
+			}
+		})
+	}
+	if answered {
+		if err := r.e.lanes.OK(ctx, st.name); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+	}
+	if missing {
+		return out, r.controlMissing(ctx, st.name, j)
+	}
+	return out, nil
+}
+
+// entryWait is the least wait that a failed look asks for the entry itself.
+func entryWait(e *connectors.Error) time.Duration {
+	if e.RetryAfter.Beyond {
+		return pauseBeyond
+	}
+	return e.RetryAfter.Wait
+}
+
+// lagSeen notes a hit after counted negatives: the lane lags more than its
+// definition says.
+func (r *run) lagSeen(ctx context.Context, lane string, e ledger.Entry) error {
+	if r.o.DryRun {
+		return nil
+	}
+	if _, err := r.e.store.SaveLane(ctx, lane, func(l ledger.Lane, _ time.Time) ledger.Lane {
+		l.LagFactor = min(max(l.LagFactor, 1)*2, 64)
+		return l
+	}); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("lag_seen: %q was found after negatives that counted; raise visible_within of lane %q", e.ActionKey, lane)
+	r.note("%s", text)
+	_, err := r.e.store.Alert(ctx, "lag_seen:"+lane, text)
+	return err
+}
+
+// controlMissing puts the lookup of one operation out of use for a while.
+func (r *run) controlMissing(ctx context.Context, lane string, j job) error {
+	name := lookupLane(lane, j.op.Name)
+	ln, err := r.e.store.SaveLane(ctx, name, func(l ledger.Lane, now time.Time) ledger.Lane {
+		return paused1(l, connectors.RetryAfter{}, "control_not_found", now)
+	})
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("the lookup of %s on %q did not show a record that exists; it is out of use until %s: check the credential's rights and the definition",
+		j.op.Name, lane, ln.PausedUntil.Format(time.RFC3339))
+	opened, err := r.e.store.Alert(ctx, "control:"+name, text)
+	if opened {
+		r.note("%s", text)
+	}
+	return err
+}
+
+// lookupOff says whether the lookup of the job's operation is out of use.
+func (r *run) lookupOff(ctx context.Context, j job) (bool, error) {
+	ln, err := r.e.store.Lane(ctx, lookupLane(j.info.Lane, j.op.Name))
+	return ln.PausedUntil.After(r.ck.now()), err
+}
+
+// patched is all attempts with the changed ones in place.
+func patched(as, changed []ledger.Attempt) []ledger.Attempt {
+	if len(changed) == 0 {
+		return as
+	}
+	out := append([]ledger.Attempt(nil), as...)
+	for _, c := range changed {
+		found := false
+		for i := range out {
+			if out[i].AttemptID == c.AttemptID {
+				out[i], found = c, true
+			}
+		}
+		if !found {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// release sees which release conditions hold.
+func (r *run) release(ctx context.Context, name string) error {
+	ln, err := r.e.lanes.Load(ctx, name)
+	if err != nil {
+		return err
+	}
+	st := &stage{r: r, name: name, work: ledger.WorkRelease, lane: ln, stopped: make(chan struct{})}
+	handle := func(ctx context.Context, j job) error {
+		now := r.ck.now()
+		for i, e := range j.es {
+			holds, err := r.holds(ctx, e.Entry, now)
+			if err != nil {
+				return err
+			}
+			next := AfterRelease(e.Entry, holds, r.e.setting(e.Entry, j.op, "", ln, now))
+			if holds {
+				r.count(func(c *Counts) { c.Released++ })
+			}
+			st.out <- result1{ch: ledger.Change{Lease: j.ls[i], Next: next, PassID: r.id}, from: e.Entry}
+		}
+		return nil
+	}
+	return r.drive(ctx, st, func(job) int { return writeBatch }, handle, nil)
+}
+
+// holds says whether a release condition is met.
+func (r *run) holds(ctx context.Context, e ledger.Entry, now time.Time) (bool, error) {
+	switch e.ReleaseKind {
+	case "lane":
+		ln, err := r.e.store.Lane(ctx, e.ReleaseRef)
+		return err == nil && !ln.PausedUntil.After(now), err
+	case "entry":
+		s, err := r.e.store.Entry(ctx, e.ReleaseRef)
+		return err == nil && s.Entry.Settled(), ignoreNotFound(err)
+	case "signal":
+		at, err := r.e.store.Meta(ctx, "signal:"+e.ReleaseRef)
+		return err == nil && at != "", err
+	}
+	return !e.ReleaseAt.After(now), nil
+}
+
+// AfterRelease says what becomes of a deferred entry: back to where it came
+// from when its condition holds, to a person when its own expiry has passed,
+// else it waits on.
+func AfterRelease(e ledger.Entry, holds bool, s Setting) ledger.Entry {
+	switch {
+	case holds && e.ReleaseTo == ledger.StateAmbiguous:
+		return ledger.Doubt(e, "released: "+e.ReleaseKind, s.Now)
+	case holds && e.ReleaseTo == ledger.StateEscalated:
+		return s.escalate(e, "released: "+e.ReleaseKind)
+	case holds && e.Effect == ledger.EffectUnknown && !s.Op.Repeatable:
+		return ledger.Doubt(e, "released: "+e.ReleaseKind, s.Now)
+	case holds:
+		return ledger.Reopen(e, "released: "+e.ReleaseKind, s.Now)
+	case !e.ReleaseAt.IsZero() && !e.ReleaseAt.After(s.Now):
+		return s.escalate(e, "release_expired: "+e.ReleaseKind+" "+e.ReleaseRef)
+	}
+	return ledger.Wait(e, e.Reason, later(s.Now.Add(siblingWait(s.Policy)), s.Now))
+}
+
+// overdue passes escalated entries whose due time has passed to the next owner
+// of the chain; where there is none, the owner keeps them and is due again.
+func (r *run) overdue(ctx context.Context) error {
+	for {
+		late, err := r.e.store.Overdue(ctx, r.filter, claimBatch)
+		if err != nil || len(late) == 0 {
+			return err
+		}
+		for _, s := range late {
+			if ctx.Err() != nil {
+				return nil
+			}
+			moved := false
+			to, err := r.e.store.Change(ctx, s.Entry.ActionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
+				if cur.Entry.State != ledger.StateEscalated || cur.Entry.DueAt.After(now) {
+					return ledger.Recording{Verdict: ledger.RecordedUnchanged}, nil
+				}
+				set := r.e.setting(cur.Entry, connectors.Operation{}, "", ledger.Lane{}, now)
+				next := AfterOverdue(cur.Entry, set)
+				moved = next.Owner != cur.Entry.Owner
+				return ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next,
+					History: []ledger.History{historyOf(cur.Entry, next, "reconcile", "", r.id)}}, nil
+			})
+			if err != nil {
+				return err
+			}
+			if moved {
+				r.account(result1{ch: ledger.Change{Lease: ledger.Lease{State: ledger.StateDeferred}}, from: s.Entry}, to)
+			}
+		}
+	}
+}
+
+// AfterOverdue says what becomes of an escalated entry whose due time passed.
+func AfterOverdue(e ledger.Entry, s Setting) ledger.Entry {
+	x := escalation(e, s.Policy, s.Owners, s.Now)
+	x.Allowed, x.Owner = e.Allowed, e.Owner
+	reason := e.Reason
+	if next := s.Owners[e.Owner].Next; next != "" {
+		x.Owner = next
+		reason = ledger.ReasonCode(e.Reason) + ": overdue with " + e.Owner
+	}
+	if !x.Due.After(s.Now) { // a due of 0 would be overdue at once, for ever
+		x.Due = s.Now.Add(LookIn)
+	}
+	if e.Work == ledger.WorkLook {
+		x.Look = e.NextAt
+	}
+	return ledger.Escalate(e, x, reason)
+}
+
+// historyOf is the row of a change made under the row's lock.
+func historyOf(from, to ledger.Entry, actor, note, passID string) ledger.History {
+	return ledger.History{From: from.State, To: to.State, Outcome: to.Outcome, Reason: to.Reason, Owner: to.Owner, Actor: actor,
+		PolicyVersion: to.PolicyVersion, Note: note, PassID: passID, Class: to.Class, Flags: to.Flags}
+}
+
+func ignoreNotFound(err error) error {
+	if err == nil || isNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// PersonAction is what a person wants done with an entry.
+type PersonAction struct {
+	Action    ledger.Action
+	By        string // who: kept in the history
+	Note      string
+	Reference string         // of resolve: what was seen outside; becomes evidence, and the remote id where there is none
+	Outcome   ledger.Outcome // of resolve; "" is applied
+	To        string         // of assign
+	Until     time.Time      // of snooze
+	Override  bool           // of retry: skip the look, by name, in the history
+}
+
+// NotAllowedError is an action that an entry does not allow.
+type NotAllowedError struct {
+	ActionKey string
+	Action    ledger.Action
+	Why       string
+}
+
+func (e *NotAllowedError) Error() string {
+	return fmt.Sprintf("entry %q does not allow %s: %s", e.ActionKey, e.Action, e.Why)
+}
+
+// Person applies a person's action to one entry. A *NotAllowedError changes
+// nothing.
+func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (ledger.Entry, error) {
+	return e.store.Change(ctx, actionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
+		op := connectors.Operation{}
+		if c := e.conns[cur.Entry.Connector]; c != nil {
+			op, _ = c.Info().Operation(cur.Entry.Operation)
+		}
+		s := e.setting(cur.Entry, op, "", ledger.Lane{}, now)
+		next, err := AfterPerson(cur.Entry, a, s)
+		if err != nil {
+			return ledger.Recording{}, err
+		}
+		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next,
+			History: []ledger.History{historyOf(cur.Entry, next, "person:"+a.By, a.Note, "")}}
+		if a.Reference != "" {
+			rec.Evidence = []ledger.Evidence{{EntryID: cur.Entry.ID, Finding: ledger.FindingApplied, Connector: cur.Entry.Connector, Form: "person",
+				RemoteID: a.Reference, AskedAt: now, Detail: mustJSON(map[string]string{"by": a.By, "reference": a.Reference, "note": a.Note})}}
+			if next.Outcome != ledger.OutcomeApplied {
+				rec.Evidence[0].Finding = ledger.FindingRejected
+			}
+		}
+		return rec, nil
+	})
+}
+
+// AfterPerson says what becomes of an entry by a person's action (spec, section
+// 3, rows of escalated and settled). It does no I/O.
+func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error) {
+	no := func(format string, args ...any) (ledger.Entry, error) {
+		return e, &NotAllowedError{ActionKey: e.ActionKey, Action: a.Action, Why: fmt.Sprintf(format, args...)}
+	}
+	reason := string(a.Action)
+	if a.Note != "" {
+		reason += ": " + a.Note
+	}
+	if e.Settled() {
+		return afterSettled(e, a, s, reason, no)
+	}
+	if e.State == ledger.StateEscalated && a.Action != ledger.ActionTake && !slices.Contains(e.Allowed, a.Action) {
+		return no("allowed are take, %s", joinActions(e.Allowed))
+	}
+	switch a.Action {
+	case ledger.ActionTake, ledger.ActionAssign:
+		to := a.To
+		if a.Action == ledger.ActionTake {
+			to = a.By
+		}
+		if to == "" {
+			return no("name the new owner with --to")
+		}
+		e.Owner = to
+		return e, nil
+	case ledger.ActionRetry:
+		return afterRetry(e, a, s, reason, no)
+	case ledger.ActionResolve:
+		if e.State == ledger.StateInFlight {
+			return no("an attempt is under way; wait for its result, or until it is looked at")
+		}
+		o := a.Outcome
+		if o == ledger.OutcomeNone {
+			o = ledger.OutcomeApplied
+		}
+		if e.RemoteID == "" && o == ledger.OutcomeApplied {
+			e.RemoteID = a.Reference
+		}
+		return ledger.Settle(e, o, ledger.ByPerson, reason, s.Now), nil
+	case ledger.ActionCancel:
+		if e.State == ledger.StateInFlight {
+			return no("an attempt is under way; wait for its result, or until it is looked at")
+		}
+		o := ledger.OutcomeNotApplied
+		if e.Effect != ledger.EffectNotDone {
+			o = ledger.OutcomeUnknown
+		}
+		return ledger.Settle(e, o, ledger.ByPerson, reason, s.Now), nil
+	case ledger.ActionSnooze:
+		if !a.Until.After(s.Now) {
+			return no("name a later time with --until")
+		}
+		if !ledger.Legal(e.State, ledger.StateDeferred) {
+			return no("an entry that is %s cannot be put aside", e.State)
+		}
+		return ledger.Defer(e, ledger.Release{Kind: "time", At: a.Until}, reason), nil
+	}
+	return no("there is no such action")
+}
+
+// afterRetry grants one attempt beyond the limits. It is permission, not proof:
+// looks and checks are made anew.
+func afterRetry(e ledger.Entry, a PersonAction, s Setting, reason string, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
+	if e.State == ledger.StateInFlight {
+		return no("an attempt is under way; wait for its result, or until it is looked at")
+	}
+	e.Granted = max(e.AttemptCount+1-s.Policy.MaxAttempts, 1)
+	e.Approved = true
+	e.SettleFrom = s.Now
+	e.LooksInRow = 0
+	if e.Effect == ledger.EffectNotDone || a.Override {
+		if a.Override {
+			reason = "override: the look was skipped by " + a.By + suffixNote(a.Note)
+			e.LastLookAt = s.Now
+		} else {
+			e.LastLookAt = time.Time{} // looked at anew
+		}
+		if e.State == ledger.StateRetryable {
+			e.NextAt, e.Reason = s.Now, reason
+			return e, nil
+		}
+		return ledger.Reopen(e, reason, s.Now), nil
+	}
+	if e.State == ledger.StateAmbiguous {
+		return no("the outcome is unknown; it is looked at first, and may be sent once absence is proven")
+	}
+	return ledger.Doubt(e, reason+" (looked at first)", s.Now), nil
+}
+
+func suffixNote(n string) string {
+	if n == "" {
+		return ""
+	}
+	return ": " + n
+}
+
+// afterSettled closes open flags, or corrects the outcome where a flag stands
+// for a contradiction; both outcomes stay in the history.
+func afterSettled(e ledger.Entry, a PersonAction, s Setting, reason string, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
+	if a.Action != ledger.ActionResolve {
+		return no("it is settled; only resolve closes its flags or corrects it")
+	}
+	if a.Outcome != ledger.OutcomeNone && a.Outcome != e.Outcome {
+		if len(e.Flags) == 0 {
+			return no("it is settled %s and nothing contradicts that", e.Outcome)
+		}
+		e.Flags = nil
+		return ledger.Settle(e, a.Outcome, ledger.ByPerson, reason, s.Now), nil
+	}
+	if len(e.Flags) == 0 {
+		return no("it is settled and has no open flag")
+	}
+	e.Flags = nil
+	e.Reason = reason
+	return e, nil
+}
+
+func joinActions(as []ledger.Action) string {
+	if len(as) == 0 {
+		return "nothing else"
+	}
+	s := make([]string, len(as))
+	for i, a := range as {
+		s[i] = string(a)
+	}
+	return strings.Join(s, ", ")
+}
