@@ -173,15 +173,18 @@ var roots = [...]string{"dial tcp", "dial udp", "dial unix", "read tcp", "write 
 // rootCause cuts off what programs wrapped around an error of the network: the
 // call path does not tell causes apart.
 func rootCause(s string) string {
-	if !strings.Contains(s, ": ") {
-		return s
-	}
-	for _, r := range roots {
-		if i := strings.LastIndex(s, ": "+r); i >= 0 {
-			s = s[i+2:]
+	for end := len(s); ; {
+		i := strings.LastIndex(s[:end], ": ")
+		if i < 0 {
+			return s
 		}
+		for _, r := range roots {
+			if strings.HasPrefix(s[i+2:], r) {
+				return s[i+2:]
+			}
+		}
+		end = i
 	}
-	return s
 }
 
 // scan is one round over the text.
@@ -235,6 +238,10 @@ func (o *cleaned) hole() {
 	o.word = ""
 	n := len(o.b)
 	if n > 0 && o.b[n-1] == '#' {
+		return
+	}
+	if n > 2 && o.b[n-3] == '#' && o.b[n-2] == ',' && o.b[n-1] == ' ' {
+		o.b = o.b[:n-2]
 		return
 	}
 	if n > 1 && o.b[n-2] == '#' && strings.IndexByte(" -:./,_+", o.b[n-1]) >= 0 {
@@ -310,17 +317,18 @@ func keepStatus(word, w string) bool {
 // value says whether a token is a number or an id, not a word. A word may end
 // in a few digits (utf8, x509, PS99).
 func value(w string) bool {
-	digits, hexes, letters := 0, 0, 0
+	digits, hexes, letters, lower, upper := 0, 0, 0, false, false
 	for i := 0; i < len(w); i++ {
 		switch c := w[i]; {
 		case isDigit(c):
 			digits++
 			hexes++
-		case c >= 'a' && c <= 'f', c >= 'A' && c <= 'F':
-			hexes++
-			letters++
 		case c != '_':
 			letters++
+			if isHex(c) {
+				hexes++
+			}
+			lower, upper = lower || c >= 'a', upper || c < 'a'
 		}
 	}
 	switch {
@@ -331,7 +339,7 @@ func value(w string) bool {
 	case hexes == len(w) && len(w) >= 6:
 		return true
 	}
-	return digits >= 4 || len(w) >= 12 && digits >= 2 && !trailingDigits(w)
+	return digits >= 4 || len(w) >= 12 && (digits >= 3 || lower && upper) && !trailingDigits(w)
 }
 
 // trailingDigits says whether all digits stand at the end, after the word.
