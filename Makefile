@@ -49,7 +49,7 @@ test-fast: ## tests without race detector; skips what needs a server that is not
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## gofmt, go vet, golangci-lint
-	@bad=$$(gofmt -l cmd connectors internal ledger reconcile reports); \
+	@bad=$$(gofmt -l .); \
 	if [ -n "$$bad" ]; then printf 'not formatted; run gofmt -w on:\n%s\n' "$$bad" >&2; exit 1; fi
 	go vet ./...
 	$< run ./...
