@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/reconcile"
+)
+
+// daemonOptions are the flags of daemon.
+type daemonOptions struct {
+	explain bool
+	runs    int
+	output  string
+	logJSON bool
+}
+
+func newDaemon(a *app) *cobra.Command {
+	var o daemonOptions
+	cmd := &cobra.Command{
+		Use:   "daemon",
+		Short: "run passes on the schedule of the config, until a signal",
+		Long: `daemon runs the steps of a pass on the schedule of the config, one pass at a time.
+Several daemons may share one PostgreSQL ledger. It logs to stderr, one line per
+pass. On SIGINT or SIGTERM it claims nothing new, lets calls under way finish
+within the grace period, and exits 0; a second signal ends it at once.
+
+Notices, the HTTP interface, digest, weekly and prune are not supported yet.`,
+		Example: "  reconcile daemon\n  reconcile daemon --explain",
+		Args:    exactly(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), a) },
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&o.explain, "explain", false, "print the next runs of each job, and run nothing")
+	fs.IntVar(&o.runs, "runs", 3, "with --explain: how many `runs` of each job")
+	fs.BoolVar(&o.logJSON, "log-json", false, "log JSON lines")
+	bindOutput(cmd, &o.output, formatTable, formatJSON, formatCSV)
+	return cmd
+}
+
+func (o daemonOptions) run(ctx context.Context, a *app) error {
+	if o.runs < 1 {
+		return usagef("--runs %d: give a number of 1 or more", o.runs)
+	}
+	s, err := a.load()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.openEngine(ctx); err != nil {
+		return err
+	}
+	log := o.log(a)
+	d, err := reconcile.NewDaemon(s.engine, schedule(s.cfg), s.cfg.Daemon.Grace, log)
+	if err != nil {
+		return asUsage(err)
+	}
+	if o.explain {
+		return o.print(ctx, a, s, d)
+	}
+	if err := s.engine.Announce(ctx); err != nil {
+		return err
+	}
+	log.Info("daemon started", "ledger", config.RedactURL(s.url), "config", configName(s.cfg), "version", buildVersion(), "policy_version", s.cfg.Policies.Version)
+	defer log.Info("daemon stopped")
+	return d.Run(ctx)
+}
+
+func (o daemonOptions) log(a *app) *slog.Logger {
+	if o.logJSON {
+		return slog.New(slog.NewJSONHandler(a.Err, nil))
+	}
+	return slog.New(slog.NewTextHandler(a.Err, nil))
+}
+
+// schedule takes the steps of a pass from the config; digest, weekly and prune
+// are no part of a pass.
+func schedule(c *config.Config) reconcile.Schedule {
+	return reconcile.Schedule{
+		Settle: c.Schedule.Settle.Text, Advance: c.Schedule.Advance.Text,
+		Release: c.Schedule.Release.Text, Escalate: c.Schedule.Escalate.Text,
+		Zone: c.Timezone,
+	}
+}
+
+var runColumns = []render.Column{
+	{Name: "job", Kind: render.Key},
+	{Name: "schedule"},
+	{Name: "at"},
+}
+
+func (o daemonOptions) print(ctx context.Context, a *app, s *session, d *reconcile.Daemon) error {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, r := range d.Explain(now, o.runs) {
+		at := any(r.At)
+		if o.output == formatTable {
+			at = r.At.Format("Mon 2006-01-02 15:04:05 MST")
+		}
+		rows = append(rows, []any{r.Job, r.Schedule, at})
+	}
+	return a.rows(o.output, runColumns, render.Slice(rows), now)
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// exportOptions are the flags of export.
+type exportOptions struct{ filterFlags }
+
+func newExport(a *app) *cobra.Command {
+	var o exportOptions
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "write entries as JSON Lines that import restores",
+		Long: `export writes one line per entry, with its attempts, keys, state, outcome, flags,
+evidence and payload, so that import on another ledger restores it. Payloads are
+in it: keep the file as carefully as the ledger.`,
+		Example: `  reconcile export > all.jsonl
+  reconcile export --workflow lead-intake --since 30d > leads.jsonl
+  reconcile export --ledger sqlite:old.db | reconcile import --ledger postgres://… -`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), a) },
+	}
+	o.bind(cmd, true)
+	return cmd
+}
+
+func (o exportOptions) run(ctx context.Context, a *app) error {
+	s, err := a.load()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if _, err := o.filter(a.Now(), s.zone); err != nil {
+		return err
+	}
+	if err := s.openLedger(ctx); err != nil {
+		return err
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := o.filter(now, s.zone)
+	if err != nil {
+		return err
+	}
+	total, _, err := s.store.Count(ctx, f)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("entries", int64(total))
+	defer bar.done()
+	w := bufio.NewWriterSize(a.Out, 256<<10)
+	n := 0
+	p := &pager{ctx: ctx, store: s.store, filter: f, payload: true}
+	for e, err := range p.all {
+		if err == nil {
+			err = exportEntry(ctx, s.store, e, w)
+		}
+		if err != nil {
+			w.Flush() // what is whole is good; the error says that more is missing
+			return err
+		}
+		n++
+		bar.set(n, total)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	bar.done()
+	a.note("%s exported", plural(n, "entry", "entries"))
+	return nil
+}
+
+func exportEntry(ctx context.Context, store ledger.Store, e ledger.Entry, w *bufio.Writer) error {
+	st, err := store.Entry(ctx, e.ActionKey)
+	if err != nil {
+		return err
+	}
+	evidence, err := store.Evidence(ctx, st.Entry.ID)
+	if err != nil {
+		return err
+	}
+	history, err := store.History(ctx, st.Entry.ID)
+	if err != nil {
+		return err
+	}
+	line, err := ledger.MarshalRecord(st, evidence, history)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(line); err != nil {
+		return err
+	}
+	return w.WriteByte('\n')
+}

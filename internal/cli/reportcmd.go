@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/recovery-ledger/reconcile/internal/instant"
+	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reports"
+)
+
+// reportOptions are the flags of report.
+type reportOptions struct {
+	filterFlags
+	name      string
+	week      string
+	by        []string
+	timezone  string
+	output    string
+	excel     bool
+	delimiter string
+}
+
+// reportNames are the reports of the contract; those not in reportMakers are
+// not there yet.
+var reportNames = []string{"outcomes", "reasons", "recovery", "connectors", "queue", "duplicates", "weekly"}
+
+// reportStore is what the reports read.
+type reportStore interface {
+	reports.OutcomeStore
+	reports.ReasonStore
+}
+
+var reportMakers = map[string]func(context.Context, reportStore, reports.Params) (*reports.Report, error){
+	"outcomes": func(ctx context.Context, s reportStore, p reports.Params) (*reports.Report, error) {
+		return reports.Outcomes(ctx, s, p)
+	},
+	"reasons": func(ctx context.Context, s reportStore, p reports.Params) (*reports.Report, error) {
+		return reports.Reasons(ctx, s, p)
+	},
+}
+
+func newReport(a *app) *cobra.Command {
+	var o reportOptions
+	cmd := &cobra.Command{
+		Use:   "report NAME",
+		Short: "report what came of a week: " + strings.Join(sortedKeys(reportMakers), ", "),
+		Long: `report counts over a window of ledger time: the last 7 days, unless told otherwise.
+
+  outcomes   entries by report class; the classes add up to the total
+  reasons    why attempts failed: how often, in which versions, and what that suggests
+
+A past window gives the same numbers whenever it is run. Until 15 minutes after
+its end a report is provisional, and says so.`,
+		Example: `  reconcile report outcomes
+  reconcile report outcomes --week 2026-W48 --by workflow,workflow_version
+  reconcile report reasons --since 30d --output csv --excel > reasons.csv`,
+		Args:      exactly("NAME"),
+		ValidArgs: reportNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return o.run(cmd.Context(), a)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.since, "since", "", "count from this `instant` on: 24h, 7d, 2w, 90m, a date, RFC 3339")
+	fs.StringVar(&o.until, "until", "", "count up to this `instant`, in the same forms")
+	fs.StringVar(&o.week, "week", "", "count this ISO `week`, like 2026-W48")
+	fs.StringSliceVar(&o.by, "by", nil, "group by these `columns`, separated by commas")
+	fs.StringVar(&o.timezone, "timezone", "", "`zone` of dates and weeks (default: that of the config)")
+	fs.StringVar(&o.workflow, "workflow", "", "only entries of this `workflow`")
+	fs.StringVar(&o.connector, "connector", "", "only entries of this `connector`")
+	fs.StringVar(&o.operation, "operation", "", "only entries of this `operation`")
+	fs.BoolVar(&o.excel, "excel", false, "with --output csv: begin with a byte order mark, so that Excel reads it")
+	fs.StringVar(&o.delimiter, "delimiter", "", "with --output csv: the `character` between cells (default a comma; \\t is a tab)")
+	bindOutput(cmd, &o.output, texts(reports.Formats())...)
+	return cmd
+}
+
+// check tells what was typed wrong, before anything is opened.
+func (o reportOptions) check() (render.CSVOptions, error) {
+	csv := render.CSVOptions{Excel: o.excel, TextIDs: o.excel}
+	if reportMakers[o.name] == nil {
+		if slices.Contains(reportNames, o.name) {
+			return csv, notYet("report " + o.name)
+		}
+		return csv, usagef("no report %q%s; there are %s", o.name, didYouMean(o.name, reportNames), strings.Join(sortedKeys(reportMakers), ", "))
+	}
+	if o.week != "" && (o.since != "" || o.until != "") {
+		return csv, usagef("--week is a window of its own; leave --since and --until out")
+	}
+	if o.output != formatCSV && (o.excel || o.delimiter != "") {
+		return csv, usagef("--excel and --delimiter work with --output csv only")
+	}
+	if o.delimiter != "" {
+		d, err := render.ParseDelimiter(o.delimiter)
+		if err != nil {
+			return csv, usagef("--delimiter: %w", err)
+		}
+		csv.Delimiter = d
+	}
+	return csv, nil
+}
+
+// zone is where dates and weeks are read.
+func (o reportOptions) zone(configured *time.Location) (*time.Location, error) {
+	if o.timezone == "" {
+		return configured, nil
+	}
+	loc, err := time.LoadLocation(o.timezone)
+	if err != nil || o.timezone == "Local" {
+		return nil, usagef("--timezone: %q is not a time zone; write one such as UTC or Europe/Berlin", o.timezone)
+	}
+	return loc, nil
+}
+
+// window reads --week, or --since and --until.
+func (o reportOptions) window(now time.Time, loc *time.Location) (since, until time.Time, err error) {
+	if o.week == "" {
+		return o.resolve(now, loc)
+	}
+	if since, until, err = instant.ParseWeek(o.week, loc); err != nil {
+		return since, until, usagef("--week: %w", err)
+	}
+	return since, until, nil
+}
+
+func (o reportOptions) run(ctx context.Context, a *app) error {
+	csv, err := o.check()
+	if err != nil {
+		return err
+	}
+	s, err := a.load()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	loc, err := o.zone(s.zone)
+	if err != nil {
+		return err
+	}
+	if _, _, err := o.window(a.Now(), loc); err != nil {
+		return err
+	}
+	if err := s.openLedger(ctx); err != nil {
+		return err
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	since, until, err := o.window(now, loc)
+	if err != nil {
+		return err
+	}
+	r, err := reportMakers[o.name](ctx, s.store, reports.Params{
+		Since: since, Until: until, Now: now, Zone: loc, By: o.by, RulesVersion: ledger.RulesVersion,
+		Filter: ledger.Filter{Workflow: o.workflow, Connector: o.connector, Operation: o.operation},
+	})
+	var by *reports.ByError
+	if errors.As(err, &by) {
+		return usagef("--by: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return r.Write(a.Out, reports.Layout{Format: reports.Format(o.output), Width: a.Width, CSV: csv})
+}

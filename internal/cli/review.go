@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"sort"
+
+	"github.com/spf13/cobra"
+
+	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reports"
+)
+
+// reviewActions are what the contract names and this version cannot do yet.
+var reviewActions = []struct{ use, short string }{
+	{"take KEY…", "become the owner"},
+	{"retry KEY…", "allow one more attempt; looks and checks are made anew"},
+	{"resolve KEY…", "settle, on what a person knows"},
+	{"cancel KEY…", "settle without another attempt"},
+	{"assign KEY…", "make somebody else the owner"},
+	{"snooze KEY…", "put aside for a time"},
+}
+
+func newReview(a *app) *cobra.Command {
+	subs := []*cobra.Command{newReviewList(a)}
+	for _, r := range reviewActions {
+		subs = append(subs, &cobra.Command{
+			Use:                r.use,
+			Short:              r.short + " (not supported yet)",
+			DisableFlagParsing: true,
+			RunE:               func(cmd *cobra.Command, _ []string) error { return notYet(words(cmd)) },
+		})
+	}
+	return parent("review", "see and decide what waits for a person", subs...)
+}
+
+// reviewListOptions are the flags of review list.
+type reviewListOptions struct {
+	filterFlags
+	limit  int
+	output string
+}
+
+func newReviewList(a *app) *cobra.Command {
+	var o reviewListOptions
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list what waits for a person: escalated entries and open flags",
+		Example: `  reconcile review list
+  reconcile review list --owner revops --output json`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), a) },
+	}
+	fs := cmd.Flags()
+	o.windowFlags.bind(fs)
+	fs.StringVar(&o.workflow, "workflow", "", "only entries of this `workflow`")
+	fs.StringVar(&o.connector, "connector", "", "only entries of this `connector`")
+	fs.StringVar(&o.operation, "operation", "", "only entries of this `operation`")
+	fs.StringVar(&o.owner, "owner", "", "only entries of this `owner`")
+	fs.StringVar(&o.reason, "reason", "", "only entries that stand where they stand for this reason `code`")
+	fs.IntVar(&o.limit, "limit", 0, "print at most `n` entries (0: all)")
+	bindOutput(cmd, &o.output, formatTable, formatJSON, formatCSV)
+	return cmd
+}
+
+func (o reviewListOptions) run(ctx context.Context, a *app) error {
+	if o.limit < 0 {
+		return usagef("--limit %d: give a number of entries, or 0 for all", o.limit)
+	}
+	s, err := a.load()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if _, err := o.filter(a.Now(), s.zone); err != nil {
+		return err
+	}
+	if err := s.openLedger(ctx); err != nil {
+		return err
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := o.filter(now, s.zone)
+	if err != nil {
+		return err
+	}
+	es, err := waiting(ctx, s.store, f)
+	if err != nil {
+		return err
+	}
+	_, all, err := s.store.Count(ctx, ledger.Filter{})
+	if err != nil {
+		return err
+	}
+	matching := len(es)
+	if o.limit > 0 && len(es) > o.limit {
+		es = es[:o.limit]
+	}
+	if o.output == formatJSON {
+		err = render.JSONArray(a.Out, func(yield func(reports.EntryView, error) bool) {
+			for _, e := range es {
+				if !yield(reports.ViewEntry(e, false), nil) {
+					return
+				}
+			}
+		})
+	} else {
+		cols := reviewColumns
+		if o.output == formatCSV {
+			cols = entryCSVColumns
+		}
+		err = a.table(o.output, entryNames(cols), rowsOf(cols, es), now)
+	}
+	if err != nil {
+		return err
+	}
+	a.note("%s of %s", plural(matching, "entry waits for a person", "entries wait for a person"), plural(all, "entry", "entries"))
+	return nil
+}
+
+// waiting lists escalated entries and those with an open flag, longest due
+// first; those without a due time come last.
+func waiting(ctx context.Context, store ledger.Store, f ledger.Filter) ([]ledger.Entry, error) {
+	var out []ledger.Entry
+	for _, flagged := range []bool{false, true} {
+		g := f
+		g.Flagged = flagged
+		if !flagged {
+			g.State = ledger.StateEscalated
+		}
+		p := &pager{ctx: ctx, store: store, filter: g}
+		for e, err := range p.all {
+			if err != nil {
+				return nil, err
+			}
+			if flagged && e.State == ledger.StateEscalated {
+				continue // listed already
+			}
+			out = append(out, e)
+		}
+	}
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := out[i].DueAt, out[j].DueAt
+		switch {
+		case a.IsZero() != b.IsZero():
+			return b.IsZero()
+		case !a.Equal(b):
+			return a.Before(b)
+		}
+		return out[i].ActionKey < out[j].ActionKey
+	})
+	return out, nil
+}
+
+// reviewColumns are what a person needs to decide.
+var reviewColumns = []entryColumn{
+	{render.Column{Name: "action_key", Kind: render.Key}, func(e ledger.Entry) any { return e.ActionKey }},
+	{render.Column{Name: "owner"}, func(e ledger.Entry) any { return e.Owner }},
+	{render.Column{Name: "due_at", Blank: "-"}, func(e ledger.Entry) any { return e.DueAt }},
+	{render.Column{Name: "effect"}, func(e ledger.Entry) any { return e.Effect }},
+	{render.Column{Name: "flags", Blank: "-"}, func(e ledger.Entry) any { return texts(e.Flags) }},
+	{render.Column{Name: "allowed"}, func(e ledger.Entry) any { return texts(e.Allowed) }},
+	{render.Column{Name: "because"}, func(e ledger.Entry) any { return reports.Plain(e.Reason) }},
+}
+
+func rowsOf(cols []entryColumn, es []ledger.Entry) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		for _, e := range es {
+			row := make([]any, len(cols))
+			for i, c := range cols {
+				row[i] = c.value(e)
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/connectors/all"
+	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/ledger/sqlstore"
+	"github.com/recovery-ledger/reconcile/reconcile"
+)
+
+// session is what a command works with: the config, checked as a whole, and
+// the ledger and engine once they are opened.
+type session struct {
+	app        *app
+	cfg        *config.Config
+	zone       *time.Location
+	url        string // of the ledger
+	connectors map[string]connectors.Connector
+
+	store  *sqlstore.Store
+	engine *reconcile.Engine
+	pacing pacing
+}
+
+// load finds the config, reads it and checks all of it, policies and
+// connectors included. Every mistake is a usage error. It reaches no outside
+// system and no ledger.
+func (a *app) load() (*session, error) {
+	path, found, err := config.Find(a.configFile, a.Env)
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	cfg, err := config.Load(path, a.Env)
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	s := &session{app: a, cfg: cfg, zone: cfg.Timezone}
+	reg, err := connectors.NewRegistry(all.Descriptors()...)
+	if err != nil {
+		return nil, err
+	}
+	if s.connectors, err = cfg.OpenConnectors(reg, s.pacing.pacer); err != nil {
+		return nil, asUsage(err)
+	}
+	if s.url, err = config.LedgerURL(a.ledgerURL, a.Env, cfg); err != nil {
+		return nil, asUsage(err)
+	}
+	if !found {
+		a.note("no config found; the defaults hold (reconcile init writes one)")
+	}
+	for _, w := range cfg.Warnings {
+		a.note("warning: %s", w)
+	}
+	return s, nil
+}
+
+// openLedger opens the ledger. A SQLite one is created and migrated on first
+// use; a PostgreSQL one only where the config says so.
+func (s *session) openLedger(ctx context.Context) error {
+	store, err := sqlstore.Open(ctx, s.url, sqlstore.Options{AutoMigrate: s.cfg.Ledger.AutoMigrate})
+	if err != nil {
+		return err
+	}
+	s.store = store
+	return nil
+}
+
+// openEngine opens the ledger and the engine over it. From then on every call
+// of a connector waits for its lane.
+func (s *session) openEngine(ctx context.Context) error {
+	if err := s.openLedger(ctx); err != nil {
+		return err
+	}
+	lanes := reconcile.NewLanes(s.store)
+	s.pacing.set(lanes.Pacer)
+	engine, err := reconcile.New(reconcile.Options{
+		Store: s.store, Connectors: s.connectors, Lanes: lanes,
+		Policies: s.cfg.Policies, Owners: s.cfg.Owners, Lease: s.cfg.Ledger.Lease,
+	})
+	if err != nil {
+		return err
+	}
+	s.engine = engine
+	return nil
+}
+
+// recorder is what makes entries of records.
+func (s *session) recorder() reconcile.Recorder {
+	return reconcile.Recorder{Connectors: s.connectors, Policies: s.cfg.Policies, Owners: s.cfg.Owners}
+}
+
+// connector finds a connector by its name in the config.
+func (s *session) connector(name string) (connectors.Connector, error) {
+	c, ok := s.connectors[name]
+	if !ok {
+		return nil, usagef("no connector %q in the config%s", name, didYouMean(name, sortedKeys(s.connectors)))
+	}
+	return c, nil
+}
+
+// close lets the ledger go.
+func (s *session) close() {
+	if s.store == nil {
+		return
+	}
+	if err := s.store.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		s.app.note("reconcile: close the ledger: %v", err)
+	}
+	s.store = nil
+}
+
+// pacing gives connectors their pacer before there is a ledger to pace them
+// with: the config is checked first, and connectors are opened once.
+type pacing struct {
+	mu sync.Mutex
+	by func(connector string) connectors.Pacer // nil: nothing is paced yet
+}
+
+func (p *pacing) set(by func(connector string) connectors.Pacer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.by = by
+}
+
+func (p *pacing) pacer(connector string) connectors.Pacer { return latePacer{p, connector} }
+
+type latePacer struct {
+	pacing    *pacing
+	connector string
+}
+
+// Wait implements connectors.Pacer.
+func (l latePacer) Wait(ctx context.Context, bucket string) error {
+	l.pacing.mu.Lock()
+	by := l.pacing.by
+	l.pacing.mu.Unlock()
+	if by == nil {
+		return ctx.Err()
+	}
+	return by(l.connector).Wait(ctx, bucket)
+}
+
+// parseRecord reads one line of an import.
+func (s *session) parseRecord(line []byte) (ledger.Record, []ledger.FieldError) {
+	return ledger.ParseRecord(line, ledger.ParseOptions{PayloadMax: s.cfg.Ledger.PayloadMax})
+}

@@ -1,0 +1,357 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reports"
+)
+
+// showOptions are the flags of show.
+type showOptions struct {
+	key     string
+	payload bool
+	output  string
+}
+
+func newShow(a *app) *cobra.Command {
+	var o showOptions
+	cmd := &cobra.Command{
+		Use:   "show KEY",
+		Short: "show one entry: its timeline, its evidence, and why",
+		Long: `show prints everything known of one entry: what was tried, what was asked and
+answered, how it changed, and why another attempt is safe or why it stopped.`,
+		Example: `  reconcile show run_8f2:create-contact
+  reconcile show run_8f2:create-contact --output json --payload`,
+		Args: exactly("KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.key = args[0]
+			return o.run(cmd.Context(), a)
+		},
+	}
+	cmd.Flags().BoolVar(&o.payload, "payload", false, "print the payload too")
+	bindOutput(cmd, &o.output, formatTable, formatJSON)
+	return cmd
+}
+
+func (o showOptions) run(ctx context.Context, a *app) error {
+	s, err := a.load()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.openLedger(ctx); err != nil {
+		return err
+	}
+	st, err := findEntry(ctx, s.store, o.key)
+	if err != nil {
+		return err
+	}
+	evidence, err := s.store.Evidence(ctx, st.Entry.ID)
+	if err != nil {
+		return err
+	}
+	history, err := s.store.History(ctx, st.Entry.ID)
+	if err != nil {
+		return err
+	}
+	if o.output == formatJSON {
+		return render.JSON(a.Out, reports.ViewShow(st, evidence, history, o.payload))
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return a.timeline(st, evidence, history, o.payload, now)
+}
+
+// findEntry reads one entry; where there is none it names the nearest keys.
+func findEntry(ctx context.Context, store ledger.Store, key string) (ledger.Stored, error) {
+	st, err := store.Entry(ctx, key)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return st, err
+	}
+	hint := ""
+	if n := nearKey(ctx, store, key); n != "" {
+		hint = fmt.Sprintf("; did you mean %q?", n)
+	}
+	return st, fmt.Errorf("no entry %q%s", key, hint)
+}
+
+// nearKey looks for the key that was meant among its neighbours in the order
+// of keys: most slips of the hand are at the end of a key.
+func nearKey(ctx context.Context, store ledger.Store, key string) string {
+	var candidates []string
+	for cut := len(key) - 1; cut > 0 && cut >= len(key)-4; cut-- {
+		es, err := store.Entries(ctx, ledger.Filter{}, key[:cut], 50, false)
+		if err != nil {
+			return "" // a hint is not worth an error
+		}
+		for _, e := range es {
+			candidates = append(candidates, e.ActionKey)
+		}
+	}
+	sort.Strings(candidates)
+	return nearest(key, candidates)
+}
+
+// timeline prints an entry for a person.
+func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History, payload bool, now time.Time) error {
+	e := st.Entry
+	w := &lines{w: a.Out}
+	fields := []render.Field{{Name: "entry", Value: e.ActionKey}}
+	field := func(name, value string) {
+		if value != "" {
+			fields = append(fields, render.Field{Name: name, Value: value})
+		}
+	}
+	field("workflow", joined(" ", e.Workflow, prefix("version ", e.WorkflowVersion), prefix("step ", e.StepID)))
+	field("action", joined(" ", e.Connector, e.Operation, prefix("on record ", e.RecordID)))
+	state := string(e.State)
+	if e.Outcome != ledger.OutcomeNone {
+		state += " " + string(e.Outcome)
+	}
+	field("state", joined(", ", state, "effect "+string(e.Effect), "class "+string(e.Class)))
+	field("reason", joined(" – ", e.Reason, differs(reports.Plain(e.Reason), e.Reason)))
+	field("flags", strings.Join(texts(e.Flags), ", "))
+	field("owner", joined(", ", e.Owner, prefix("first ", differs(e.OriginalOwner, e.Owner)), prefix("due ", a.when(e.DueAt, now)), prefix("may ", strings.Join(texts(e.Allowed), ", "))))
+	if e.Work != ledger.WorkNone {
+		field("next", joined(" ", workText(e.Work), a.when(e.NextAt, now)))
+	}
+	if e.State == ledger.StateDeferred {
+		field("release", joined(" ", e.ReleaseKind, e.ReleaseRef, a.when(e.ReleaseAt, now)))
+	}
+	field("remote id", e.RemoteID)
+	field("key", joined(", ", e.ProviderKey, prefix("idempotency key ", differs(e.EffectiveIdempotencyKey(), e.ProviderKey))))
+	field("risk", string(e.Risk))
+	field("outcome key", e.OutcomeKey)
+	field("replaces", e.Replaces)
+	field("recorded", a.when(e.ReceivedAt, now))
+	if err := render.Fields(w, fields); err != nil {
+		return err
+	}
+	if payload && e.Payload != nil {
+		w.heading("Payload")
+		w.line("%s", string(e.Payload))
+	}
+
+	if len(st.Attempts) > 0 {
+		w.heading("Attempts")
+		rows := make([][]any, len(st.Attempts))
+		for i, t := range st.Attempts {
+			who := "workflow"
+			if t.Ours {
+				who = "reconcile"
+			}
+			started := t.StartedAt
+			if started.IsZero() {
+				started = t.ReceivedAt
+			}
+			answer := joined(" ", prefix("HTTP ", number(t.HTTPStatus)), string(t.Class), t.Code, t.Message, prefix("id ", t.RemoteID))
+			rows[i] = []any{t.No, who, started, t.Status, t.Effect, answer}
+		}
+		if err := a.block(w, []render.Column{{Name: "no", Kind: render.Number}, {Name: "by"}, {Name: "started"}, {Name: "status"}, {Name: "effect"}, {Name: "answer"}}, rows, now); err != nil {
+			return err
+		}
+	}
+	if len(evidence) > 0 {
+		w.heading("Asked and answered")
+		rows := make([][]any, len(evidence))
+		for i, ev := range evidence {
+			asked := ev.AskedAt
+			if asked.IsZero() {
+				asked = ev.SeenAt
+			}
+			rows[i] = []any{asked, ev.Connector, ev.Form, ev.Finding, countsText(ev), joined(", ", prefix("id ", ev.RemoteID), seen(ev.Detail))}
+		}
+		if err := a.block(w, []render.Column{{Name: "asked"}, {Name: "connector"}, {Name: "form"}, {Name: "finding"}, {Name: "counts"}, {Name: "seen"}}, rows, now); err != nil {
+			return err
+		}
+	}
+	if len(history) > 0 {
+		w.heading("History")
+		rows := make([][]any, len(history))
+		for i, h := range history {
+			to := joined(" ", string(h.To), string(h.Outcome))
+			from := string(h.From)
+			if from == "" {
+				from = "new"
+			}
+			rows[i] = []any{h.At, from, to, h.Actor, joined(". ", reports.Plain(h.Reason), h.Note)}
+		}
+		if err := a.block(w, []render.Column{{Name: "at"}, {Name: "from"}, {Name: "to"}, {Name: "by"}, {Name: "because"}}, rows, now); err != nil {
+			return err
+		}
+	}
+	w.heading("Why")
+	w.wrapped(reports.Why(st, evidence, history), a.Width)
+	return w.err
+}
+
+// block prints a table within a longer text: aligned whether or not there is
+// a terminal, because nothing reads it but people.
+func (a *app) block(w *lines, cols []render.Column, rows [][]any, now time.Time) error {
+	width := a.Width
+	if width == 0 {
+		width = wideBlock
+		for _, r := range rows {
+			for i, v := range r {
+				if t, ok := v.(time.Time); ok && !t.IsZero() {
+					r[i] = utc(t) // relative times are for a terminal
+				}
+			}
+		}
+	}
+	return render.Table(w, render.TableSpec{Columns: cols, Rows: render.Slice(rows), Width: width, Now: now, Stack: a.Width > 0})
+}
+
+// wideBlock is wider than any row: nothing is cut in a pipe.
+const wideBlock = 1 << 20
+
+// lines writes a text of several parts and keeps the first error.
+type lines struct {
+	w   interface{ Write([]byte) (int, error) }
+	err error
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.err != nil {
+		return 0, l.err
+	}
+	n, err := l.w.Write(p)
+	l.err = err
+	return n, err
+}
+
+func (l *lines) line(format string, args ...any) {
+	fmt.Fprintln(l, render.Visible(fmt.Sprintf(format, args...)))
+}
+
+func (l *lines) heading(s string) { fmt.Fprintf(l, "\n%s\n", s) }
+
+// wrapped prints a paragraph in lines that fit; without a terminal in lines of
+// a hundred columns, for people too.
+func (l *lines) wrapped(text string, width int) {
+	if width <= 0 || width > 100 {
+		width = 100
+	}
+	line := ""
+	for _, word := range strings.Fields(render.Visible(text)) {
+		switch {
+		case line == "":
+			line = word
+		case render.Width(line)+1+render.Width(word) <= width:
+			line += " " + word
+		default:
+			fmt.Fprintln(l, line)
+			line = word
+		}
+	}
+	if line != "" {
+		fmt.Fprintln(l, line)
+	}
+}
+
+func workText(w ledger.Work) string {
+	switch w {
+	case ledger.WorkLook:
+		return "look"
+	case ledger.WorkAdvance:
+		return "check and send"
+	case ledger.WorkRelease:
+		return "see whether it may go on"
+	}
+	return string(w)
+}
+
+func countsText(ev ledger.Evidence) string {
+	switch {
+	case ev.Void:
+		return "void"
+	case ev.Counted:
+		return "yes"
+	}
+	return ""
+}
+
+// seen tells the detail of a piece of evidence in one line: "name value" pairs,
+// in the order of their names.
+func seen(detail []byte) string {
+	var m map[string]any
+	if json.Unmarshal(detail, &m) != nil {
+		return ""
+	}
+	names := sortedKeys(m)
+	var parts []string
+	for _, n := range names {
+		switch v := m[n].(type) {
+		case nil:
+		case string:
+			if v != "" {
+				parts = append(parts, n+" "+v)
+			}
+		case bool:
+			if v {
+				parts = append(parts, n)
+			}
+		default:
+			b, err := json.Marshal(v)
+			if err == nil && string(b) != "[]" && string(b) != "{}" && string(b) != "0" {
+				parts = append(parts, n+" "+string(b))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// joined puts the texts that are not empty together.
+func joined(sep string, parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, sep)
+}
+
+func prefix(p, s string) string {
+	if s == "" {
+		return ""
+	}
+	return p + s
+}
+
+// differs is s, unless it says the same as the other.
+func differs(s, other string) string {
+	if s == other {
+		return ""
+	}
+	return s
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// sortedKeys lists the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string {
+	ks := make([]string, 0, len(m))
+	for k := range m {
+		ks = append(ks, k)
+	}
+	sort.Strings(ks)
+	return ks
+}
