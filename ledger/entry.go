@@ -280,6 +280,7 @@ type Lane struct {
 	FailedInRow int
 	LagFactor   int // multiplies visible_within; 1 unless lag was seen
 	Held        bool
+	HeldBy      string // who holds it
 	Account     string // identity last probed
 	Mode        string
 }

@@ -16,6 +16,16 @@ var (
 	ErrNotDurable   = errors.New("the commit is not durable")
 	ErrInterrupted  = errors.New("interrupted")
 	ErrConcurrently = errors.New("changed at the same time by somebody else; try again")
+	// ErrGeneration: the database is not the one that wrote these entries last
+	// (a failover, a restore). Nothing is claimed or started until Unsettle was
+	// called with generation.
+	ErrGeneration = errors.New("the database was replaced, and may have lost what was written last")
+)
+
+// Meta values that the store itself keeps; read them with Store.Meta.
+const (
+	MetaHeld       = "held"       // who holds the sends of the whole ledger; "" when nobody does
+	MetaGeneration = "generation" // a number, raised by Store.Unsettle
 )
 
 // TransitionError is a change that the table of states does not allow.
@@ -251,7 +261,8 @@ type Sibling struct {
 	Effect    Effect
 	Outcome   Outcome
 	RemoteID  string
-	Holder    bool // of the outcome key
+	SettledAt time.Time // zero while open
+	Holder    bool      // of the outcome key
 }
 
 // Due counts the due entries of one lane and kind of work.

@@ -1,0 +1,84 @@
+-- name: entry_lock_keys
+SELECT {e.entry}, e.history_count
+  FROM entry AS e
+ WHERE e.action_key {any key}
+ ORDER BY e.action_key
+ {lock}
+
+-- name: entry_ids (postgres)
+SELECT nextval(pg_get_serial_sequence('entry', 'id')) FROM generate_series(1, CAST(:n AS integer))
+
+-- name: entry_ids (sqlite)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :n)
+SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'entry'), 0) + i FROM n
+
+-- name: entry_new
+INSERT INTO entry ({new}) SELECT {n.new} FROM {rows new}
+
+-- name: entry_update
+UPDATE entry SET ({change}) = ({n.change}),
+       fencing_token = entry.fencing_token + n.raise,
+       lease_holder = CASE WHEN n.raise = 1 THEN '' ELSE entry.lease_holder END,
+       lease_until = CASE WHEN n.raise = 1 THEN 0 ELSE entry.lease_until END,
+       mark_until = CASE WHEN n.state = 'in_flight' THEN entry.mark_until ELSE 0 END,
+       history_count = entry.history_count + n.added
+  FROM {rows update}
+ WHERE entry.id = n.id AND entry.fencing_token = n.token AND entry.state = n.from_state
+RETURNING entry.id
+
+-- name: provider_keys
+SELECT e.connector, e.operation, e.provider_key, e.action_key
+  FROM {rows use}
+  JOIN entry AS e ON e.connector = n.connector AND e.operation = n.operation AND e.provider_key = n.provider_key
+ WHERE e.provider_key <> ''
+
+-- name: attempts
+SELECT {attempt} FROM attempt AS e WHERE e.entry_id {any id} ORDER BY e.entry_id, e.attempt_no, e.attempt_id
+
+-- name: attempt_put
+-- Decided under the entry's row lock: it replaces what was there.
+INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt} WHERE 1 = 1
+ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
+
+-- name: attempt_learn
+-- Learned by a worker whose knowledge may be older than what is stored. What
+-- is known to be done stays done, and a result is not replaced by "started".
+INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt} WHERE 1 = 1
+ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
+ WHERE excluded.effect = 'done'
+    OR attempt.effect = 'unknown' AND (excluded.status <> 'started' OR attempt.status = 'started')
+    OR attempt.effect = 'not_done' AND excluded.effect = 'not_done'
+
+-- fragment: attempt result
+    started_at = excluded.started_at, finished_at = excluded.finished_at, http_status = excluded.http_status,
+    sends = excluded.sends, send_by = excluded.send_by, rules_version = excluded.rules_version, final = excluded.final,
+    counts = excluded.counts, replayed = excluded.replayed, key_spent = excluded.key_spent, status = excluded.status,
+    effect = excluded.effect, class = excluded.class, code = excluded.code, message = excluded.message,
+    retry_after = excluded.retry_after, remote_id = excluded.remote_id, rule = excluded.rule,
+    result_at = CASE WHEN attempt.result_at <> 0 THEN attempt.result_at ELSE excluded.result_at END,
+    effect_at = CASE WHEN attempt.effect = excluded.effect THEN attempt.effect_at ELSE excluded.effect_at END,
+    attempt_key = excluded.attempt_key, reason_text = excluded.reason_text, reason_id = excluded.reason_id
+
+-- name: evidence_void
+UPDATE evidence SET void = 1 WHERE counted = 1 AND void = 0 AND entry_id {any id}
+
+-- name: evidence_add
+INSERT INTO evidence ({evidence+}) SELECT {n.evidence} FROM {rows evidence} WHERE 1 = 1
+ON CONFLICT (entry_id, asked_at, finding, digest) DO NOTHING
+
+-- name: history_add
+INSERT INTO history ({history+}) SELECT {n.history} FROM {rows history}
+
+-- fragment: holds
+-- An entry h that keeps its siblings from being sent.
+h.outcome <> 'not_applied' AND (h.effect <> 'not_done' OR h.state = 'in_flight' OR h.outcome = 'applied')
+
+-- name: holder_take
+INSERT INTO outcome_holder (outcome_key, entry_id, taken_at)
+SELECT n.outcome_key, n.entry_id, n.taken_at FROM {rows holder} WHERE 1 = 1
+ON CONFLICT (outcome_key) DO UPDATE SET
+    taken_at = CASE WHEN {held by another} THEN outcome_holder.taken_at ELSE excluded.taken_at END,
+    entry_id = CASE WHEN {held by another} THEN outcome_holder.entry_id ELSE excluded.entry_id END
+
+-- fragment: held by another
+EXISTS (SELECT 1 FROM entry AS h WHERE h.id = outcome_holder.entry_id AND {holds})

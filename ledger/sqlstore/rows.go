@@ -1,0 +1,344 @@
+package sqlstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// kind is how a Go value is stored.
+type kind int
+
+const (
+	kindText  kind = iota // strings, and typed strings
+	kindInt               // int, int64
+	kindTime              // microseconds since 1970; 0 is the zero time
+	kindSpan              // microseconds
+	kindBool              // 0 or 1
+	kindWords             // lists of typed strings, separated by commas
+	kindKeys              // []string, as JSON
+	kindBytes             // nil is the empty value
+)
+
+// column is one field of a struct and the column it is stored in.
+type column struct {
+	name  string
+	field int // of the struct; -1: a column that the struct does not have
+	kind  kind
+}
+
+// layout says how a struct lies in its table. A column's name is the field's,
+// in snake case, but for the few in renamed.
+type layout struct {
+	table   string
+	columns []column
+}
+
+// renamed are columns whose plain names would be words of SQL, or would say
+// too little in a joined row.
+var renamed = map[string]string{
+	"attempt.No":   "attempt_no",
+	"attempt.Key":  "attempt_key",
+	"history.No":   "history_no",
+	"history.From": "from_state",
+	"history.To":   "to_state",
+}
+
+var (
+	entryLayout    = layoutOf("entry", ledger.Entry{})
+	attemptLayout  = layoutOf("attempt", ledger.Attempt{})
+	evidenceLayout = layoutOf("evidence", ledger.Evidence{})
+	historyLayout  = layoutOf("history", ledger.History{})
+	laneLayout     = layoutOf("lane", ledger.Lane{})
+)
+
+func layoutOf(table string, zero any) layout {
+	l := layout{table: table}
+	t := reflect.TypeOf(zero)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := snake(f.Name)
+		if r, ok := renamed[table+"."+f.Name]; ok {
+			name = r
+		}
+		l.columns = append(l.columns, column{name: name, field: i, kind: kindOf(f)})
+	}
+	return l
+}
+
+func kindOf(f reflect.StructField) kind {
+	switch f.Type {
+	case reflect.TypeFor[time.Time]():
+		return kindTime
+	case reflect.TypeFor[time.Duration]():
+		return kindSpan
+	case reflect.TypeFor[[]byte]():
+		return kindBytes
+	case reflect.TypeFor[[]string]():
+		return kindKeys
+	}
+	switch f.Type.Kind() {
+	case reflect.String:
+		return kindText
+	case reflect.Int, reflect.Int64:
+		return kindInt
+	case reflect.Bool:
+		return kindBool
+	case reflect.Slice:
+		if f.Type.Elem().Kind() == reflect.String {
+			return kindWords
+		}
+	}
+	panic(fmt.Sprintf("sqlstore: field %s has type %s, which has no column type", f.Name, f.Type))
+}
+
+// snake turns SendBy into send_by, and HTTPStatus into http_status.
+func snake(s string) string {
+	r := []rune(s)
+	var b strings.Builder
+	for i, c := range r {
+		if unicode.IsUpper(c) && i > 0 && (unicode.IsLower(r[i-1]) || i+1 < len(r) && unicode.IsLower(r[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return b.String()
+}
+
+// without returns the layout less the columns named.
+func (l layout) without(names ...string) layout {
+	drop := map[string]bool{}
+	for _, n := range names {
+		drop[n] = true
+	}
+	out := layout{table: l.table}
+	for _, c := range l.columns {
+		if !drop[c.name] {
+			out.columns = append(out.columns, c)
+		}
+	}
+	return out
+}
+
+// with returns the layout and further columns, which no field has: their
+// values are given apart (see values).
+func (l layout) with(more ...column) layout {
+	out := layout{table: l.table, columns: append([]column(nil), l.columns...)}
+	for _, c := range more {
+		c.field = -1
+		out.columns = append(out.columns, c)
+	}
+	return out
+}
+
+// list writes the columns, each behind a prefix.
+func (l layout) list(prefix string) string {
+	names := make([]string, len(l.columns))
+	for i, c := range l.columns {
+		names[i] = prefix + c.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// values gives the values to store of a struct, in the order of the columns;
+// more are the values of those that are no fields.
+func (l layout) values(v any, more ...any) []any {
+	rv := reflect.ValueOf(v).Elem()
+	out := make([]any, len(l.columns))
+	for i, c := range l.columns {
+		if c.field < 0 {
+			out[i], more = more[0], more[1:]
+			continue
+		}
+		f := rv.Field(c.field)
+		switch c.kind {
+		case kindText:
+			out[i] = storable(f.String())
+		case kindInt:
+			out[i] = f.Int()
+		case kindTime:
+			out[i] = micros(f.Interface().(time.Time))
+		case kindSpan:
+			out[i] = f.Int() / int64(time.Microsecond)
+		case kindBool:
+			out[i] = int64(0)
+			if f.Bool() {
+				out[i] = int64(1)
+			}
+		case kindWords:
+			words := make([]string, f.Len())
+			for j := range words {
+				words[j] = f.Index(j).String()
+			}
+			out[i] = storable(strings.Join(words, ","))
+		case kindKeys:
+			out[i] = keysText(f.Interface().([]string))
+		case kindBytes:
+			b := f.Bytes()
+			if b == nil {
+				b = []byte{}
+			}
+			out[i] = b
+		}
+	}
+	return out
+}
+
+// dest gives what Rows.Scan needs to fill a struct from the columns. It may be
+// used for row after row: every value is set anew.
+func (l layout) dest(v any) []any {
+	rv := reflect.ValueOf(v).Elem()
+	out := make([]any, len(l.columns))
+	for i, c := range l.columns {
+		f := rv.Field(c.field)
+		switch c.kind {
+		case kindTime:
+			out[i] = (*timeCell)(f.Addr().Interface().(*time.Time))
+		case kindSpan:
+			out[i] = (*spanCell)(f.Addr().Interface().(*time.Duration))
+		case kindBool:
+			out[i] = (*boolCell)(f.Addr().Interface().(*bool))
+		case kindWords:
+			out[i] = wordsCell{f}
+		case kindKeys:
+			out[i] = (*keysCell)(f.Addr().Interface().(*[]string))
+		case kindBytes:
+			out[i] = (*bytesCell)(f.Addr().Interface().(*[]byte))
+		default:
+			out[i] = f.Addr().Interface()
+		}
+	}
+	return out
+}
+
+// micros is how an instant is stored: no zone, no rounding between the
+// databases, and it sorts. The zero time is 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+func spanMicros(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+// storable makes a text that both databases can hold: PostgreSQL refuses NUL
+// and invalid UTF-8. The intake replaces and counts them before; this is so
+// that nothing that came by another way can make the ledger lose an entry.
+func storable(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func keysText(keys []string) string {
+	if len(keys) == 0 {
+		return "[]"
+	}
+	clean := make([]string, len(keys))
+	for i, k := range keys {
+		clean[i] = storable(k)
+	}
+	b, err := json.Marshal(clean)
+	if err != nil {
+		panic("sqlstore: strings always marshal: " + err.Error())
+	}
+	return string(b)
+}
+
+type (
+	timeCell  time.Time
+	spanCell  time.Duration
+	boolCell  bool
+	keysCell  []string
+	bytesCell []byte
+	wordsCell struct{ f reflect.Value }
+)
+
+func number(src any) (int64, error) {
+	if n, ok := src.(int64); ok {
+		return n, nil
+	}
+	return 0, fmt.Errorf("a %T where a whole number is stored", src)
+}
+
+func text(src any) (string, error) {
+	switch s := src.(type) {
+	case string:
+		return s, nil
+	case []byte:
+		return string(s), nil
+	}
+	return "", fmt.Errorf("a %T where a text is stored", src)
+}
+
+func (c *timeCell) Scan(src any) error {
+	n, err := number(src)
+	*c = timeCell(instant(n))
+	return err
+}
+
+func (c *spanCell) Scan(src any) error {
+	n, err := number(src)
+	*c = spanCell(time.Duration(n) * time.Microsecond)
+	return err
+}
+
+func (c *boolCell) Scan(src any) error {
+	n, err := number(src)
+	*c = n != 0
+	return err
+}
+
+func (c *keysCell) Scan(src any) error {
+	s, err := text(src)
+	*c = nil
+	if err != nil || s == "[]" {
+		return err
+	}
+	return json.Unmarshal([]byte(s), (*[]string)(c))
+}
+
+func (c *bytesCell) Scan(src any) error {
+	switch b := src.(type) {
+	case []byte:
+		*c = nil
+		if len(b) > 0 {
+			*c = append([]byte(nil), b...)
+		}
+		return nil
+	case nil: // SQLite's driver gives an empty blob as nil
+		*c = nil
+		return nil
+	}
+	return fmt.Errorf("a %T where bytes are stored", src)
+}
+
+func (c wordsCell) Scan(src any) error {
+	s, err := text(src)
+	if err != nil || s == "" {
+		c.f.SetZero()
+		return err
+	}
+	words := strings.Split(s, ",")
+	list := reflect.MakeSlice(c.f.Type(), len(words), len(words))
+	for i, w := range words {
+		list.Index(i).SetString(w)
+	}
+	c.f.Set(list)
+	return nil
+}
