@@ -1,0 +1,58 @@
+-- What reports count. Store.grouped fills in what a report groups by:
+-- BY_COLUMNS are the columns, each with a comma behind it, BY_THEN the same as
+-- history has them, BY_NAMES the names they were given, BY_NUMBERS the places
+-- of all of them and of the one that follows.
+
+-- name: outcome_counts
+-- Entries that did not change after the moment stand as they did then. Of the
+-- others the history tells: the last row up to that moment. Nothing is active
+-- before it is received, so the condition on last activity loses none; it has
+-- the index.
+SELECT BY_COLUMNS e.class AS class, count(*) AS entries,
+       CAST(sum(CASE WHEN e.flags <> '' THEN 1 ELSE 0 END) AS bigint) AS flagged
+  FROM entry AS e
+ WHERE e.received_at >= :since AND e.received_at < :until
+   AND e.last_activity_at >= :since AND e.last_activity_at <= :as_of
+   AND {matches}
+ GROUP BY BY_NUMBERS
+ UNION ALL
+SELECT BY_THEN COALESCE(h.class, e.class) AS class, count(*) AS entries,
+       CAST(sum(CASE WHEN COALESCE(h.flags, e.flags) <> '' THEN 1 ELSE 0 END) AS bigint) AS flagged
+  FROM entry AS e
+  LEFT JOIN history AS h ON h.id = (SELECT x.id FROM history AS x
+                                     WHERE x.entry_id = e.id AND x.at <= :as_of
+                                     ORDER BY x.history_no DESC LIMIT 1)
+ WHERE e.received_at >= :since AND e.received_at < :until
+   AND e.last_activity_at > :as_of
+   AND {matches}
+ GROUP BY BY_NUMBERS
+
+-- name: reason_counts
+-- The reasons there are, one step of the index for each; then the failures of
+-- each in this window and in the one before.
+WITH RECURSIVE r (reason_id) AS (
+  SELECT min(a.reason_id) FROM attempt AS a WHERE a.reason_id <> ''
+  UNION ALL
+  SELECT (SELECT min(a.reason_id) FROM attempt AS a WHERE a.reason_id <> '' AND a.reason_id > r.reason_id)
+    FROM r WHERE r.reason_id IS NOT NULL
+)
+SELECT BY_NAMES g.reason_id, g.version, g.connector, g.operation, g.class, g.code, g.reason_text, g.rules_version,
+       g.failures, g.previous, g.uncertain, g.high_risk, g.last_seen,
+       (SELECT min(f.result_at) FROM attempt AS f WHERE f.reason_id = g.reason_id AND f.reason_id <> '') AS first_seen,
+       COALESCE((SELECT y.action_key FROM entry AS y WHERE y.id = g.sample), '') AS sample_key
+  FROM (
+    SELECT BY_COLUMNS a.reason_id AS reason_id, e.workflow_version AS version,
+           min(e.connector) AS connector, min(e.operation) AS operation, min(a.class) AS class, min(a.code) AS code,
+           min(a.reason_text) AS reason_text, max(a.rules_version) AS rules_version,
+           CAST(sum(CASE WHEN a.result_at >= :since THEN 1 ELSE 0 END) AS bigint) AS failures,
+           CAST(sum(CASE WHEN a.result_at < :since THEN 1 ELSE 0 END) AS bigint) AS previous,
+           CAST(sum(CASE WHEN a.result_at >= :since AND (a.effect = 'unknown' OR a.effect_at > :as_of) THEN 1 ELSE 0 END) AS bigint) AS uncertain,
+           CAST(sum(CASE WHEN a.result_at >= :since AND e.risk = 'high' THEN 1 ELSE 0 END) AS bigint) AS high_risk,
+           max(CASE WHEN a.result_at >= :since THEN a.result_at ELSE 0 END) AS last_seen,
+           max(CASE WHEN a.result_at >= :since THEN e.id ELSE 0 END) AS sample
+      FROM r
+      JOIN attempt AS a ON a.reason_id = r.reason_id AND a.reason_id <> '' AND a.result_at >= :before AND a.result_at < :until
+      JOIN entry AS e ON e.id = a.entry_id
+     WHERE {matches}
+     GROUP BY BY_NUMBERS, e.workflow_version
+  ) AS g

@@ -1,0 +1,165 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// changing are the columns of an entry that history keeps, by their names in
+// history: grouped by one of them, a report reads how it stood then.
+var changing = map[string]string{"owner": "owner", "state": "to_state", "outcome": "outcome", "class": "class"}
+
+// grouped gives a statement of queries/reports.sql, grouped by the columns
+// named. Each must be one of known.
+func (s *Store) grouped(name string, by, known []string) (string, error) {
+	var columns, then, names, numbers strings.Builder
+	for i, c := range by {
+		if !slices.Contains(known, c) {
+			return "", fmt.Errorf("cannot be grouped by %q", c)
+		}
+		n := strconv.Itoa(i + 1)
+		old := "e." + c
+		if h, ok := changing[c]; ok {
+			old = "COALESCE(h." + h + ", e." + c + ")"
+		}
+		columns.WriteString("e." + c + " AS b" + n + ", ")
+		then.WriteString(old + " AS b" + n + ", ")
+		names.WriteString("g.b" + n + ", ")
+		numbers.WriteString(n + ", ")
+	}
+	numbers.WriteString(strconv.Itoa(len(by) + 1))
+	return strings.NewReplacer("BY_COLUMNS", columns.String(), "BY_THEN", then.String(),
+		"BY_NAMES", names.String(), "BY_NUMBERS", numbers.String()).Replace(s.q(name)), nil
+}
+
+// report runs a grouped statement over a window and hands each row to scan.
+func (s *Store) report(ctx context.Context, name string, w ledger.ReportWindow, known []string, scan func(*sqlx.Rows) error) error {
+	text, err := s.grouped(name, w.By, known)
+	if err != nil {
+		return err
+	}
+	a, err := s.filterArgs(w.Filter, args{})
+	if err != nil {
+		return err
+	}
+	// The window of the report, not that of the filter.
+	a["since"], a["until"], a["as_of"] = micros(w.Since), micros(w.Until), micros(w.AsOf)
+	a["before"] = micros(w.Since.Add(-w.Until.Sub(w.Since)))
+	query, list, err := sqlx.Named(text, map[string]any(a))
+	if err != nil {
+		return err
+	}
+	rows, err := s.r.QueryxContext(ctx, sqlx.Rebind(s.d.bind, query), list...)
+	if err != nil {
+		return err
+	}
+	return each(rows, scan)
+}
+
+// OutcomeCounts counts the entries received in a window by their report class
+// as it was at w.AsOf, sorted by the values of w.By. It reads counts, not
+// entries.
+func (s *Store) OutcomeCounts(ctx context.Context, w ledger.ReportWindow) ([]ledger.OutcomeCount, error) {
+	counts := map[string]*ledger.OutcomeCount{}
+	by := make([]string, len(w.By))
+	var class ledger.ReportClass
+	var entries, flagged int
+	dest := append(pointers(by), &class, &entries, &flagged)
+	err := s.report(ctx, "outcome_counts", w, ledger.OutcomeColumns(), func(r *sqlx.Rows) error {
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		key := strings.Join(by, "\x00")
+		c, ok := counts[key]
+		if !ok {
+			c = &ledger.OutcomeCount{By: slices.Clone(by), Classes: map[ledger.ReportClass]int{}}
+			counts[key] = c
+		}
+		c.Classes[class] += entries
+		c.Total += entries
+		c.Flagged += flagged
+		return nil
+	})
+	if err != nil {
+		return nil, s.readError(ctx, "count outcomes", err)
+	}
+	return sorted(counts, func(c ledger.OutcomeCount) []string { return c.By }), nil
+}
+
+// ReasonCounts counts the failed attempts whose result was stored in a window,
+// by reason, sorted by the values of w.By and the reason. A reason that was
+// there only in the window before is not among them.
+func (s *Store) ReasonCounts(ctx context.Context, w ledger.ReportWindow) ([]ledger.ReasonCount, error) {
+	counts := map[string]*ledger.ReasonCount{}
+	by := make([]string, len(w.By))
+	var part ledger.ReasonCount // the share of one workflow version
+	var version string
+	dest := append(pointers(by), &part.Reason, &version, &part.Connector, &part.Operation, &part.Class, &part.Code, &part.Text,
+		&part.RulesVersion, &part.Count, &part.Previous, &part.Unknown, &part.HighRisk, (*timeCell)(&part.LastSeen),
+		(*timeCell)(&part.FirstSeen), &part.SampleKey)
+	err := s.report(ctx, "reason_counts", w, ledger.ReasonColumns(), func(r *sqlx.Rows) error {
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		key := strings.Join(append(slices.Clone(by), part.Reason), "\x00")
+		c, ok := counts[key]
+		if !ok {
+			first := part
+			first.By, first.Count, first.Previous, first.Unknown, first.HighRisk = slices.Clone(by), 0, 0, 0, 0
+			first.LastSeen, first.SampleKey = time.Time{}, ""
+			c = &first
+			counts[key] = c
+		}
+		c.Count += part.Count
+		c.Previous += part.Previous
+		c.Unknown += part.Unknown
+		c.HighRisk += part.HighRisk
+		if part.Count == 0 {
+			return nil
+		}
+		if version != "" {
+			c.Versions = append(c.Versions, version)
+		}
+		if part.LastSeen.After(c.LastSeen) || part.LastSeen.Equal(c.LastSeen) && part.SampleKey > c.SampleKey {
+			c.LastSeen, c.SampleKey = part.LastSeen, part.SampleKey
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.readError(ctx, "count reasons", err)
+	}
+	for key, c := range counts {
+		slices.Sort(c.Versions)
+		if c.Count == 0 {
+			delete(counts, key)
+		}
+	}
+	return sorted(counts, func(c ledger.ReasonCount) []string { return append(slices.Clone(c.By), c.Reason) }), nil
+}
+
+func pointers(texts []string) []any {
+	out := make([]any, len(texts))
+	for i := range texts {
+		out[i] = &texts[i]
+	}
+	return out
+}
+
+// sorted takes the values out of a map in the order of their keys, so that
+// both databases, whatever they sort by, answer alike.
+func sorted[T any](m map[string]*T, key func(T) []string) []T {
+	out := make([]T, 0, len(m))
+	for _, v := range m {
+		out = append(out, *v)
+	}
+	slices.SortFunc(out, func(a, b T) int { return slices.Compare(key(a), key(b)) })
+	return out
+}
