@@ -153,7 +153,7 @@ func load(path string, src *source, env func(string) (string, bool)) (*Config, *
 	if path == "" {
 		c.Dir = "."
 	}
-	r := &reader{env: env, keys: map[string]bool{}}
+	r := &reader{env: env, keys: map[string]bool{}, written: map[string]string{}}
 	var ps policyReader
 	r.root(src, "", "", func(t *table) {
 		c.readTop(t)
@@ -163,7 +163,7 @@ func load(path string, src *source, env func(string) (string, bool)) (*Config, *
 		c.readRetention(t)
 		c.readChannels(t)
 		c.readOwners(t)
-		ps.files(t, c.Dir, t.texts("policy_files", nil, ""))
+		ps.files(t, c.Dir, t.texts("policy_files", nil))
 		t.list("policy", func(i int, t *table) { ps.read(t, fmt.Sprintf("[[policy]] %d", i+1)) })
 		c.readConnectors(t)
 	})
@@ -192,7 +192,7 @@ func (c *Config) readTop(t *table) {
 
 func (c *Config) readLedger(t *table) {
 	t.sub("ledger", func(t *table) {
-		u, ok := t.text("url")
+		u, ok := t.address("url")
 		if !ok {
 			u = defaultLedgerURL
 		} else if err := checkLedgerURL(u); err != nil {
@@ -202,7 +202,7 @@ func (c *Config) readLedger(t *table) {
 		t.r.secrets = append(t.r.secrets, urlPassword(u))
 		t.note("url", RedactURL(u))
 		c.Ledger.AutoMigrate = t.truth("auto_migrate", false)
-		c.Ledger.Lease = t.duration("lease", defaultLease)
+		c.Ledger.Lease = t.durationOr("lease", defaultLease, "60s")
 		if c.Ledger.Lease < time.Second {
 			t.refuse("lease", "%v is refused; a pass needs a lease of 1s or more", c.Ledger.Lease)
 		}
@@ -287,6 +287,12 @@ func (c *Config) readChannels(t *table) {
 		} else {
 			ch.Type = ChannelType(t.choice("type", "", "", types...))
 		}
+		c.Notify[name] = ch
+		if ch.Type == "" {
+			// Which other keys belong here hangs on the type.
+			t.known = append(t.known, "url", "secret", "from", "to")
+			return
+		}
 		schemes := []string{"http", "https"}
 		if ch.Type == ChannelSMTP {
 			schemes = []string{"smtp", "smtps"}
@@ -325,14 +331,13 @@ func readAddress(t *table, key string) string {
 }
 
 func readAddresses(t *table, key string) []string {
-	list := t.texts(key, nil, "")
+	list := t.texts(key, func(at, s string) {
+		if !isAddress(s) {
+			t.refuse(at, "is not a mail address; write one like %q", "revops@example.org")
+		}
+	})
 	if len(list) == 0 {
 		t.refuse(key, "has no address; write a list of one or more")
-	}
-	for i, s := range list {
-		if !isAddress(s) {
-			t.refuse(join(key, strconv.Itoa(i)), "is not a mail address; write one like %q", "revops@example.org")
-		}
 	}
 	return list
 }
@@ -345,7 +350,7 @@ func isAddress(s string) bool {
 // readURL reads an address. Of one that takes posts, like a chat's webhook, the
 // path is a credential: only its host is shown.
 func readURL(t *table, key string, schemes ...string) Secret {
-	s, ok := t.text(key)
+	s, ok := t.address(key)
 	if !ok {
 		t.note(key, "not set")
 		return Secret{}
@@ -375,19 +380,17 @@ func (c *Config) readOwners(t *table) {
 	t.each("owners", func(id string, t *table) {
 		o := reconcile.OwnerInfo{ID: id}
 		o.Name = t.textOr("name", id, "")
-		o.IDs = t.texts("ids", nil, "")
-		for i, x := range o.IDs {
+		o.IDs = t.texts("ids", func(at, x string) {
 			if other, taken := byExternal[x]; taken {
-				t.refuse(join("ids", strconv.Itoa(i)), "%q stands in owners.%s too; an id of another system can mean one owner", x, other)
+				t.refuseText(at, x, fmt.Errorf("%q stands in owners.%s too; an id of another system means one owner", x, other))
 			}
 			byExternal[x] = id
-		}
-		o.Notify = t.texts("notify", nil, "")
-		for i, n := range o.Notify {
+		})
+		o.Notify = t.texts("notify", func(at, n string) {
 			if _, ok := c.Notify[n]; !ok {
-				t.refuse(join("notify", strconv.Itoa(i)), "there is no [notify.%s]%s", n, or(didYouMean(n, slices.Sorted(maps.Keys(c.Notify))), "; add it"))
+				t.refuseText(at, n, fmt.Errorf("there is no [notify.%s]%s", n, or(didYouMean(n, slices.Sorted(maps.Keys(c.Notify))), "; add it")))
 			}
-		}
+		})
 		o.Next = t.textOr("next", "", "none: stays here")
 		c.Owners[id] = o
 	})
@@ -405,7 +408,7 @@ func (c *Config) checkNext(t *table, id string) {
 		return
 	}
 	if _, ok := c.Owners[next]; !ok {
-		t.refuse(key, "there is no [owners.%s]%s", next, or(didYouMean(next, slices.Sorted(maps.Keys(c.Owners))), "; add it"))
+		t.refuseText(key, next, fmt.Errorf("there is no [owners.%s]%s", next, or(didYouMean(next, slices.Sorted(maps.Keys(c.Owners))), "; add it")))
 		return
 	}
 	chain := []string{id}

@@ -209,17 +209,16 @@ func (c *Config) checkOperations(opened map[string]connectors.Connector) {
 		if m.Operation == "" || len(opened) == 0 {
 			continue
 		}
-		known, where := all, "the config"
+		known, missing := all, fmt.Sprintf("no connector has an operation %q", m.Operation)
 		if m.Connector != "" {
 			if _, ok := opened[m.Connector]; !ok {
 				continue // said when the config was read
 			}
-			known, where = byConnector[m.Connector], fmt.Sprintf("connector %q", m.Connector)
+			known, missing = byConnector[m.Connector], fmt.Sprintf("connector %q has no operation %q", m.Connector, m.Operation)
 		}
 		if !slices.Contains(known, m.Operation) {
 			line, path := c.from[i].matchLine("operation")
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: %s: %s has no operation %q%s",
-				c.from[i].file, line, path, where, m.Operation, didYouMean(m.Operation, known)))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: %s: %s%s", c.from[i].file, line, path, missing, didYouMean(m.Operation, known)))
 		}
 	}
 }

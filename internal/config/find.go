@@ -102,17 +102,24 @@ var secretParam = regexp.MustCompile(`(?i)([?&][^=&]*(?:password|passwd|secret|t
 // RedactURL takes the password and whatever looks like a credential out of an
 // address, for people. An address that cannot be read is redacted whole.
 func RedactURL(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
+	if _, err := url.Parse(s); err != nil {
 		return redacted
 	}
-	if u.User != nil {
-		// Not u.Redacted: it leaves the brackets escaped.
-		user, rest, _ := strings.Cut(s, "@")
-		scheme, name, _ := strings.Cut(user, "://")
-		if name, _, has := strings.Cut(name, ":"); has {
-			s = scheme + "://" + name + ":" + redacted + "@" + rest
+	scheme, rest, hasHost := strings.Cut(s, "://")
+	if hasHost {
+		end := len(rest)
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+			end = i
 		}
+		authority, path := rest[:end], rest[end:]
+		at := strings.LastIndexByte(authority, '@')
+		if at < 0 && strings.Contains(path, "@") {
+			return redacted // a password with a slash in it looks like this
+		}
+		if user, _, has := strings.Cut(authority[:max(at, 0)], ":"); has {
+			authority = user + ":" + redacted + authority[at:]
+		}
+		s = scheme + "://" + authority + path
 	}
 	return secretParam.ReplaceAllString(s, "${1}"+redacted)
 }

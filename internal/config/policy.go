@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/recovery-ledger/reconcile/internal/duration"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -201,7 +200,7 @@ func readWorkflows(t *table) []string {
 	}
 	var list []string
 	if _, isList := v.([]any); isList {
-		list = t.textList("workflow", v)
+		list = t.textList("workflow", v, nil)
 		if len(list) == 0 {
 			t.refuse("workflow", "is an empty list, which matches nothing; name a workflow, or remove the key to match all")
 		}
@@ -266,7 +265,7 @@ func readBackoff(t *table, b *reconcile.Backoff) {
 				key = "base"
 			}
 			t.refuse(key, "the longest wait (max %s) is shorter than the first (base %s); raise max",
-				duration.Format(b.Max), duration.Format(b.Base))
+				formatDuration(b.Max), formatDuration(b.Base))
 		}
 	})
 }
@@ -326,7 +325,7 @@ func readErrorMatch(t *table, at string, item any) (reconcile.ErrorMatch, bool) 
 		if hint == "" {
 			hint = "; write an HTTP status code or one of " + strings.Join(names, ", ")
 		}
-		t.refuse(at, "%q is not a class%s", s, hint)
+		t.refuseText(at, s, fmt.Errorf("%q is not a class%s", s, hint))
 		return reconcile.ErrorMatch{}, false
 	}
 	return reconcile.ErrorMatch{Class: c}, true
@@ -352,15 +351,15 @@ func readAllow(t *table, def []ledger.Action) []ledger.Action {
 		names = append(names, string(a))
 	}
 	allow := []ledger.Action{}
-	for i, s := range t.textList("allow", v) {
+	t.textList("allow", v, func(at, s string) {
 		switch a := ledger.Action(s); {
 		case a == ledger.ActionTake, slices.Contains(allow, a):
 		case slices.Contains(names, s):
 			allow = append(allow, a)
 		default:
-			t.refuse(join("allow", strconv.Itoa(i)), "%q is not an action%s", s, or(didYouMean(s, names), "; write some of "+strings.Join(names, ", ")))
+			t.refuseText(at, s, fmt.Errorf("%q is not an action%s", s, or(didYouMean(s, names), "; write some of "+strings.Join(names, ", "))))
 		}
-	}
+	})
 	t.note("allow", or(joinWords(allow), "take alone"))
 	return allow
 }

@@ -26,8 +26,9 @@ type reader struct {
 	errs     Errors
 	warnings []string
 	settings []Setting
-	secrets  []string        // texts to mask wherever they show up
-	keys     map[string]bool // every key asked for, names and numbers as "*"
+	secrets  []string          // texts to mask wherever they show up
+	written  map[string]string // file and path -> text before the environment was put in, where that made a difference
+	keys     map[string]bool   // every key asked for, names and numbers as "*"
 }
 
 func (r *reader) warn(file string, line int, format string, args ...any) {
@@ -161,8 +162,21 @@ func (t *table) text(key string) (s string, ok bool) {
 	return t.expanded(key, v)
 }
 
+// address is text for an address.
+func (t *table) address(key string) (string, bool) {
+	v, ok := t.value(key)
+	if !ok {
+		return "", false
+	}
+	return t.expandedBy(expandURL, key, v)
+}
+
 // expanded reads v, which stands at key, as text.
 func (t *table) expanded(key string, v any) (string, bool) {
+	return t.expandedBy(expand, key, v)
+}
+
+func (t *table) expandedBy(expand func(string, func(string) (string, bool)) (string, error), key string, v any) (string, bool) {
 	raw, isText := v.(string)
 	if !isText {
 		t.refuse(key, "is %s; write text in quotes", kindOf(v))
@@ -172,6 +186,9 @@ func (t *table) expanded(key string, v any) (string, bool) {
 	if err != nil {
 		t.refuse(key, "%v", err)
 		return "", false
+	}
+	if s != raw {
+		t.r.written[t.src.name+" "+join(t.path, key)] = raw
 	}
 	if strings.IndexFunc(s, unicode.IsControl) >= 0 {
 		t.refuse(key, "holds a control character (a line end?); remove it")
@@ -184,8 +201,10 @@ func (t *table) expanded(key string, v any) (string, bool) {
 // environment the message shows the name, not the value.
 func (t *table) refuseText(key, s string, err error) {
 	msg := err.Error()
-	if raw, ok := t.m[key].(string); ok && raw != s && s != "" {
-		msg = strings.ReplaceAll(msg, s, raw)
+	if raw, ok := t.r.written[t.src.name+" "+join(t.path, key)]; ok && s != "" {
+		// Quoted as %q would: the quotes are no part of it.
+		quoted := strconv.Quote(s)
+		msg = strings.ReplaceAll(strings.ReplaceAll(msg, quoted[1:len(quoted)-1], raw), s, raw)
 	}
 	t.refuse(key, "%s", msg)
 }
@@ -255,34 +274,40 @@ func (t *table) truth(key string, def bool) bool {
 
 // duration reads "30s", "24h", "7d"; a number without a unit is refused.
 func (t *table) duration(key string, def time.Duration) time.Duration {
-	d, ok := t.durationText(key)
-	if !ok {
-		d = def
-	}
-	t.note(key, duration.Format(d))
-	return d
+	return t.durationOr(key, def, formatDuration(def))
 }
 
-func (t *table) durationText(key string) (time.Duration, bool) {
+// durationOr is duration with a wording of the default.
+func (t *table) durationOr(key string, def time.Duration, shown string) time.Duration {
 	v, ok := t.value(key)
 	if !ok {
-		return 0, false
+		t.note(key, shown)
+		return def
 	}
 	switch n := v.(type) {
 	case int64, float64:
 		t.refuse(key, `%v has no unit; write for example "%vs", "%vm" or "%vh" in quotes`, n, n, n, n)
-		return 0, false
+		return def
 	}
 	s, ok := t.expanded(key, v)
 	if !ok {
-		return 0, false
+		return def
 	}
 	d, err := duration.Parse(s)
 	if err != nil {
 		t.refuseText(key, s, err)
-		return 0, false
+		return def
 	}
-	return d, true
+	t.note(key, s)
+	return d
+}
+
+// formatDuration writes a default as the documents do: hours up to three days.
+func formatDuration(d time.Duration) string {
+	if h := d / time.Hour; d%time.Hour == 0 && h > 0 && h <= 72 {
+		return fmt.Sprintf("%dh", h)
+	}
+	return duration.Format(d)
 }
 
 // number reads a number between least and most.
@@ -306,38 +331,38 @@ func (t *table) number(key string, def, least, most float64) float64 {
 	return f
 }
 
-// texts reads a list of texts.
-func (t *table) texts(key string, def []string, shown string) []string {
-	list := def
+// texts reads a list of texts, empty where it is not set. check, if given, sees
+// each of them with the key that it stands at.
+func (t *table) texts(key string, check func(at, s string)) []string {
+	var list []string
 	if v, ok := t.value(key); ok {
-		list = t.textList(key, v)
-		shown = ""
+		list = t.textList(key, v, check)
 	}
-	if shown == "" {
-		shown = "none"
-		if len(list) > 0 {
-			shown = strings.Join(list, ", ")
-		}
-	}
-	t.note(key, shown)
+	t.note(key, or(strings.Join(list, ", "), "none"))
 	return list
 }
 
 // textList reads v, which stands at key. The list is never nil: set and empty
 // is not the same as unset.
-func (t *table) textList(key string, v any) []string {
-	out := []string{}
+func (t *table) textList(key string, v any, check func(at, s string)) []string {
+	list := []string{}
 	items, ok := v.([]any)
 	if !ok {
 		t.refuse(key, `is %s; write a list, like ["a", "b"]`, kindOf(v))
-		return out
+		return list
 	}
 	for i, item := range items {
-		if s, ok := t.expanded(join(key, strconv.Itoa(i)), item); ok {
-			out = append(out, s)
+		at := join(key, strconv.Itoa(i))
+		s, ok := t.expanded(at, item)
+		if !ok {
+			continue
+		}
+		list = append(list, s)
+		if check != nil {
+			check(at, s)
 		}
 	}
-	return out
+	return list
 }
 
 // sub reads the table of a key. It says whether the table is there.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -38,6 +39,42 @@ func expand(s string, env func(string) (string, bool)) (string, error) {
 		out.WriteString(v)
 		s = after
 	}
+}
+
+// expandURL is expand for an address. What the environment puts before the host
+// need not be percent-encoded: a password may hold "/", "#" or "@". An encoded
+// one is left as it is.
+func expandURL(s string, env func(string) (string, bool)) (string, error) {
+	scheme, rest, _ := strings.Cut(s, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return expand(s, env)
+	}
+	user, err := expand(authority[:at], func(name string) (string, bool) {
+		v, ok := env(name)
+		return escapeUser(v), ok
+	})
+	after, err2 := expand(rest[at:], env)
+	return scheme + "://" + user + after, cmp.Or(err, err2)
+}
+
+var encodedByte = regexp.MustCompile(`^%[0-9A-Fa-f]{2}`)
+
+// escapeUser encodes what would end or break the part of an address before its
+// host.
+func escapeUser(v string) string {
+	var out strings.Builder
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c <= ' ', c >= 0x7f, strings.IndexByte("/?#[]@\\\"<>^`{|}", c) >= 0,
+			c == '%' && !encodedByte.MatchString(v[i:]):
+			fmt.Fprintf(&out, "%%%02X", c)
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
 }
 
 // parseZone reads the name of a time zone. Nothing is ever silently UTC.

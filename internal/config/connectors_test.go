@@ -1,0 +1,206 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+)
+
+// fake is a connector that can do what its table says under "operation".
+type fake struct{ info connectors.Info }
+
+func (f fake) Info() connectors.Info { return f.info }
+func (f fake) Lookup(context.Context, connectors.Query) (connectors.Answer, error) {
+	return connectors.Answer{}, &connectors.Error{Kind: connectors.KindUnsupported}
+}
+
+// registry knows the type "fake". What it opens is refused with refuse, if set.
+func registry(t *testing.T, version string, refuse error, seen *[]connectors.Config) *connectors.Registry {
+	t.Helper()
+	reg, err := connectors.NewRegistry(connectors.Descriptor{Type: "fake", Summary: "a fake", Open: func(c connectors.Config) (connectors.Connector, error) {
+		if seen != nil {
+			*seen = append(*seen, c)
+		}
+		if refuse != nil {
+			return nil, refuse
+		}
+		info := connectors.Info{Name: c.Name, Type: "fake", Version: version}
+		ops, _ := c.Table["operation"].([]any)
+		for _, o := range ops {
+			name, _ := o.(map[string]any)["name"].(string)
+			info.Operations = append(info.Operations, connectors.Operation{Name: name})
+		}
+		return fake{info}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reg
+}
+
+const twoConnectors = `[connectors.crm]
+type = "fake"
+lane = "shared"
+auth = { bearer = "${CRM_TOKEN}" }
+[[connectors.crm.operation]]
+name = "contact.create"
+lookup = { path = "/a", items = "x" }
+[[connectors.crm.operation]]
+name = "contact.update"
+lookup = { path = "/a",
+  query = { q = "{key}" }, items = "[" }
+[connectors.crm.operation.send]
+method = "POST"
+[connectors."bill.ing"]
+type = "fake"
+`
+
+func TestOpenConnectorsGivesTheTableAsWritten(t *testing.T) {
+	c := mustLoad(t, map[string]string{"reconcile.toml": twoConnectors})
+	var seen []connectors.Config
+	var lanes []string
+	opened, err := c.OpenConnectors(registry(t, "v1", nil, &seen), func(lane string) connectors.Pacer {
+		lanes = append(lanes, lane)
+		return nil
+	})
+	if err != nil || len(opened) != 2 {
+		t.Fatalf("got %d connectors, %v", len(opened), err)
+	}
+	if d := cmp.Diff([]string{"bill.ing", "shared"}, lanes); d != "" {
+		t.Errorf("lanes (-want +got):\n%s", d)
+	}
+	if got := seen[1].Table["auth"].(map[string]any)["bearer"]; got != "${CRM_TOKEN}" {
+		t.Errorf("the connector expands its own names; it was given %q", got)
+	}
+	if _, ok := seen[1].Env("CRM_TOKEN"); ok {
+		t.Error("the environment is another than that of Load")
+	}
+}
+
+func TestMistakesOfDefinitionsGetTheirLines(t *testing.T) {
+	c := mustLoad(t, map[string]string{"reconcile.toml": twoConnectors + "[connectors.mail]\ntype = \"fkae\"\n"})
+	refuse := errors.Join(
+		&connectors.FieldError{Path: "operation.1.lookup.items", Message: "is no path"},
+		errors.Join(&connectors.FieldError{Path: "operation.1.send.method", Message: "is refused"}),
+		&connectors.FieldError{Path: "operation.1.lookup.query.q", Message: "is odd"},
+		&connectors.FieldError{Path: "operation.0.lookup.match", Message: "is missing"},
+		&connectors.FieldError{Path: "base_url", Message: "is missing"},
+		errors.New("cannot be opened"),
+	)
+	_, err := c.OpenConnectors(registry(t, "", refuse, nil), nil)
+	want := []string{
+		`reconcile.toml:1: connectors.crm.base_url: is missing`,
+		`reconcile.toml:1: connectors.crm: cannot be opened`,
+		`reconcile.toml:7: connectors.crm.operation.0.lookup.match: is missing`,
+		`reconcile.toml:11: connectors.crm.operation.1.lookup.items: is no path`,
+		`reconcile.toml:11: connectors.crm.operation.1.lookup.query.q: is odd`,
+		`reconcile.toml:13: connectors.crm.operation.1.send.method: is refused`,
+		`reconcile.toml:17: connectors.mail.type: "fkae" is not a type of connector; did you mean "fake"?; known are fake`,
+	}
+	var got []string
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if !strings.Contains(line, "bill.ing") {
+			got = append(got, line)
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("mistakes (-want +got):\n%s", d)
+	}
+	var fe *FieldError
+	if !errors.As(err, &fe) || fe.Line == 0 {
+		t.Errorf("errors.As gives %+v", fe)
+	}
+}
+
+func TestPoliciesAreCheckedAgainstConnectors(t *testing.T) {
+	cases := map[string]struct{ policy, wantErr, wantWarning string }{
+		"a connector that is nearly one": {`match.connector = "crn"`, `reconcile.toml:18: policy.0.match.connector: there is no [connectors.crn]; did you mean "crm"?`, ""},
+		"a connector that is none":       {`connector = "warehouse"`, "", `reconcile.toml:18: policy.0.connector: there is no [connectors.warehouse]`},
+		"an operation of that connector": {`match = { connector = "crm", operation = "contact.create" }`, "", ""},
+		"an operation it does not have": {`match = { connector = "crm", operation = "contact.crate" }`, "",
+			`reconcile.toml:18: policy.0.match.operation: connector "crm" has no operation "contact.crate"; did you mean "contact.create"?`},
+		"an operation that some connector has": {`operation = "contact.update"`, "", ""},
+		"an operation that none has": {`operation = "charge"`, "",
+			`reconcile.toml:18: policy.0.operation: no connector has an operation "charge"`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			write(t, map[string]string{"reconcile.toml": twoConnectors + "\n[[policy]]\n" + c.policy})
+			cfg, err := Load("reconcile.toml", environ())
+			if err == nil {
+				_, err = cfg.OpenConnectors(registry(t, "", nil, nil), nil)
+			}
+			if c.wantErr != "" {
+				if err == nil || err.Error() != c.wantErr {
+					t.Errorf("got error %v, want %s", err, c.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(cfg.Warnings, "\n"); c.wantWarning == "" && got != "" || !strings.HasPrefix(got, c.wantWarning) {
+				t.Errorf("got warnings %q, want %q", got, c.wantWarning)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	base := "[ledger]\nurl = \"sqlite:a.db\"\n[[policy]]\nretry.max_attempts = 3\nhandover = { url = \"https://${HOST}/x\", secret = \"one\" }\n" +
+		"[connectors.crm]\ntype = \"fake\"\ntimeout = \"20s\"\nauth = { bearer = \"one\" }\n"
+	version := func(text, builtin string) string {
+		c := mustLoad(t, map[string]string{"reconcile.toml": text}, "HOST", "flows.example", "OTHER", "x")
+		if builtin != "" {
+			if _, err := c.OpenConnectors(registry(t, builtin, nil, nil), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c.Policies.Version
+	}
+	replace := func(old, new string) string {
+		if !strings.Contains(base, old) {
+			t.Fatalf("%q is not in the config", old)
+		}
+		return strings.Replace(base, old, new, 1)
+	}
+	was := version(base, "v1")
+	if len(was) != 64 {
+		t.Errorf("got %q, want a SHA-256 in hex", was)
+	}
+	same := map[string]string{
+		"a comment":                  "# new\n" + base,
+		"the ledger":                 replace("a.db", "b.db"),
+		"the secret of a handover":   replace(`secret = "one"`, `secret = "two"`),
+		"a credential":               replace(`bearer = "one"`, `bearer = "two"`),
+		"a default written out":      replace("retry.max_attempts = 3\n", "retry.max_attempts = 3\nretry.max_age = \"72h\"\nrepeats = false\n"),
+		"another way to write a day": replace("retry.max_attempts = 3\n", "retry.max_attempts = 3\nretry.max_age = \"3d\"\n"),
+	}
+	for name, text := range same {
+		if got := version(text, "v1"); got != was {
+			t.Errorf("%s: the version changed", name)
+		}
+	}
+	other := map[string]string{
+		"a limit":                 replace("max_attempts = 3", "max_attempts = 4"),
+		"where offers go":         replace("https://${HOST}/x", "https://${HOST}/y"),
+		"a timing of a connector": replace("20s", "30s"),
+		"one more policy":         base + "[[policy]]\n",
+	}
+	for name, text := range other {
+		if got := version(text, "v1"); got == was {
+			t.Errorf("%s: the version did not change", name)
+		}
+	}
+	if version(base, "v2") == was {
+		t.Error("another built-in definition: the version did not change")
+	}
+	if version(base, "") != version(base, "") {
+		t.Error("two readings differ")
+	}
+}
