@@ -22,7 +22,10 @@ type Record struct {
 	Risk            Risk
 	Owner           string
 	OccurredAt      time.Time
-	Payload         []byte // the bytes as received
+	Payload         []byte // the bytes as received; nil when none, or over the limit
+	PayloadDigest   string // SHA-256 of the bytes as received, lower-case hex; "" without payload
+	PayloadSize     int    // bytes, as received
+	Excerpt         string // of a payload that was too large to keep
 	PayloadText     bool   // Payload came as payload_text
 	PayloadType     string
 	ProviderKey     string
