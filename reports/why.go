@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -8,95 +9,203 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// plain says in words what a reason code stands for. It is the one such list:
-// show, lists and notices read it. A code that is not in it is shown as it is.
-var plain = map[string]string{
-	// What a look found.
-	"found":             "a look found it under our key",
-	"removed":           "a look found that it is gone, as it was meant to be",
-	"merged":            "the record was merged into another one",
-	"pending":           "the system has it, and has not finished it",
-	"rejected":          "the system refused it for good",
-	"reversed":          "it was applied, and then undone or removed",
-	"duplicate":         "the system has more than one live record of it",
-	"mismatch":          "the system has it with other content",
-	"never_seen":        "what was to be removed was never there",
-	"unmapped_status":   "the system shows a status that the definition does not know",
-	"other_origin":      "it exists, but was not made under our key",
-	"absent":            "looks prove that it did not happen",
-	"not_visible":       "nothing was found, which does not prove yet that it did not happen",
-	"too_early":         "nothing was found, but a fresh record might not show yet",
-	"too_close":         "nothing was found, too soon after the look before to count",
-	"no_control":        "nothing was found, and no known record shows that the lookup works",
-	"no_send_by":        "nothing was found, but nothing says when the attempt can no longer be sent",
-	"beyond_looks_back": "nothing was found, but the system no longer shows things that old",
-	"derived_key":       "nothing was found, but the workflow may have sent another key",
-	"platform_retries":  "nothing was found, but the platform still retries by itself",
-	"changed_since":     "the record was changed since, so its values prove nothing",
-
-	// Why a look told nothing.
-	"could_not_ask":     "the system could not be asked",
-	"lookup_not_usable": "the lookup answers with other people's records only",
-	"answer_incomplete": "the answer could not be read to its end",
-	"control_not_found": "the lookup does not show a record that is known to exist",
-	"no_lookup":         "this system cannot be asked by our key",
-
-	// What may be tried again, and what may not.
-	"repeatable":           "doing it twice is the same as doing it once",
-	"second_refused":       "the system itself refuses a second effect",
-	"attempts_exhausted":   "all attempts that the policy allows are used up",
-	"too_old":              "it is older than the policy allows",
-	"permanent":            "the failure is one that another attempt does not cure",
-	"stopped":              "the policy says not to try again after this failure",
-	"retry_after":          "the system asked to wait longer than the policy allows",
-	"superseded":           "another entry has taken its place",
-	"outcome_key_held":     "another entry for the same outcome is not settled yet",
-	"look_alike":           "an equal entry stands in its way",
-	"consent_withdrawn":    "consent was withdrawn",
-	"lifecycle_closed":     "the record is gone, merged or closed",
-	"owner_changed":        "the record belongs to somebody else now",
-	"owner_inactive":       "the owner of the record is no longer active",
-	"check_unread":         "what has to be checked before a send could not be read",
-	"needs_approval":       "a person has to approve the next attempt",
-	"handover_unavailable": "this version cannot hand over to the workflow",
-	"cannot_send":          "the connector cannot send this operation",
-	"not_sendable":         "what is stored is not enough to send it again",
-	"key_spent":            "the idempotency key is used up and the send cannot carry a new one",
-	"already_exists":       "the system says that it exists already",
-	"duplicate_request":    "the key was used with other content; another action may own it",
-
-	// What is unknown for good.
-	"outcome_unknown": "it is not known whether it happened, and looking does not tell",
-	"still_pending":   "the system has had it pending longer than the policy waits",
-
-	// What was reported, sent or decided.
-	"reported":         "the workflow reported it",
-	"recorded":         "the workflow reported it",
-	"sent":             "it was sent, and the system confirmed it",
-	"cleared":          "all checks passed; it may be sent now",
-	"started":          "an attempt was begun",
-	"clearance_lapsed": "the clearance lapsed before it was used",
-	"lane_held":        "sends are held",
-	"held":             "sends are held",
-	"generation":       "the ledger was restored or failed over; what was claimed before it is void",
+// meaning is what a reason code stands for. With whole set the text says it
+// all: the detail after the code only says the same again.
+type meaning struct {
+	text  string
+	whole bool
 }
 
-// Plain says in words what a reason stands for, with its detail. An unknown
-// code is returned as it is.
+// meanings says in words what each reason code stands for. It is the one such
+// list: show, lists and notices read it. A code that is not in it is shown as
+// it is.
+var meanings = map[string]meaning{
+	// What a look found.
+	"found":             {"a look found it under our key", false},
+	"removed":           {"a look found that it is gone, as it was meant to be", true},
+	"pending":           {"the system has it, and has not finished it", false},
+	"rejected":          {"the system refused it for good", false},
+	"reversed":          {"it was applied, and then undone or removed", true},
+	"duplicate":         {"the system has more than one live record of it", false},
+	"mismatch":          {"the system has it with other content", false},
+	"never_seen":        {"what was to be removed was never there", true},
+	"unmapped_status":   {"the system shows a status that the definition does not know", false},
+	"other_origin":      {"it exists, but was not made under our key", false},
+	"absent":            {"looks prove that it did not happen", false},
+	"not_visible":       {"nothing was found, which does not prove yet that it did not happen", false},
+	"too_early":         {"nothing was found, but a fresh record might not show yet", true},
+	"too_close":         {"nothing was found, too soon after the look before to count", true},
+	"no_control":        {"nothing was found, and no known record shows that the lookup works", true},
+	"no_send_by":        {"nothing was found, but nothing says when the attempt can no longer be sent", true},
+	"beyond_looks_back": {"nothing was found, but the system no longer shows things that old", false},
+	"derived_key":       {"nothing was found, but the workflow may have sent another key", true},
+	"platform_retries":  {"the platform still retries by itself", false},
+
+	// Why a look told nothing.
+	"could_not_ask":            {"the system could not be asked", false},
+	"lookup_not_usable":        {"the lookup answers with other people's records only", true},
+	"answer_incomplete":        {"the answer could not be read to its end", true},
+	"control_not_found":        {"the lookup does not show a record that is known to exist", true},
+	"connector_not_configured": {"the config has no such connector", false},
+	"look_needed":              {"a look has to come first", true},
+	"checks_needed":            {"checks have to come first", true},
+	"bad_key":                  {"the question cannot be put for this key", false},
+	"unsupported":              {"this system cannot be asked by our key", false},
+
+	// What may be tried again, and what may not.
+	"effect_unknown":       {"the answer was lost, and nobody knows whether it happened", false},
+	"backoff":              {"it did not happen, and may be tried again", false},
+	"repeatable":           {"doing it twice is the same as doing it once", true},
+	"second_refused":       {"the system itself refuses a second effect", true},
+	"checks_passed":        {"all checks passed; it may be sent now", true},
+	"attempts_exhausted":   {"all attempts that the policy allows are used up", false},
+	"too_old":              {"it is older than the policy allows", false},
+	"wait_too_long":        {"the system asks to wait longer than the policy allows", false},
+	"permanent":            {"the failure is one that another attempt does not cure", false},
+	"superseded":           {"another entry has taken its place", false},
+	"outcome_key_held":     {"another entry for the same outcome is not settled yet", false},
+	"look_alike":           {"an equal entry stands in its way", false},
+	"consent_withdrawn":    {"consent was withdrawn", false},
+	"lifecycle_closed":     {"the record is gone, merged or closed", false},
+	"owner_changed":        {"the record belongs to somebody else now", false},
+	"owner_inactive":       {"the owner of the record is no longer active", false},
+	"check_unread":         {"what has to be checked before a send could not be read", false},
+	"needs_approval":       {"a person has to approve the next attempt", false},
+	"handover_unavailable": {"this version cannot hand over to the workflow", true},
+	"cannot_send":          {"the connector cannot send this operation", true},
+	"not_sendable":         {"what is stored is not enough to send it again", false},
+	"no_key":               {"no key can be made that the next attempt could travel under", false},
+	"key_spent":            {"the idempotency key is used up and the send cannot carry a new one", true},
+	"already_exists":       {"the system says that it exists already", false},
+	"duplicate_request":    {"the key was used with other content; another action may own it", true},
+
+	// What is unknown for good.
+	"outcome_unknown": {"it is not known whether it happened, and looking does not tell", false},
+	"still_pending":   {"the system has had it pending longer than the policy waits", false},
+
+	// What was reported and sent.
+	"reported":    {"the workflow reported it", false},
+	"sent":        {"our own attempt was sent", false},
+	"late_result": {"a result came late, and its effect is unknown", true},
+
+	// What was waited for, and what a person did.
+	"released":        {"what it waited for is there", false},
+	"release_expired": {"what it waited for did not come in time", false},
+	"retry":           {"a person allowed another attempt", false},
+	"resolve":         {"a person settled it", false},
+	"cancel":          {"a person ended it", false},
+	"assign":          {"a person made somebody else the owner", false},
+	"take":            {"a person took it", false},
+	"snooze":          {"a person put it aside", false},
+	"override":        {"a person skipped the look", false},
+}
+
+// Plain says in words what a reason stands for, with its detail. A code that is
+// not known is returned as it is.
 func Plain(reason string) string {
-	code, rest, _ := strings.Cut(reason, ":")
-	text, ok := plain[code]
-	if !ok {
+	code, detail, _ := strings.Cut(reason, ":")
+	m, ok := meanings[code]
+	detail = strings.TrimSpace(detail)
+	switch {
+	case !ok:
 		return reason
+	case m.whole || detail == "":
+		return m.text
 	}
-	if rest = strings.TrimSpace(rest); rest != "" {
-		// The detail may be a reason of its own.
-		if inner := Plain(rest); inner != rest {
-			rest = inner
+	return m.text + " (" + Plain(detail) + ")" // the detail may be a reason of its own
+}
+
+// lookDetail is what the evidence of a look keeps, as far as it is shown.
+type lookDetail struct {
+	Reason  string `json:"reason"`
+	Records []struct {
+		ID         string `json:"id"`
+		Status     string `json:"status"`
+		Standing   string `json:"standing"`
+		MergedInto string `json:"merged_into"`
+		Compared   []struct {
+			Path  string `json:"path"`
+			Want  string `json:"want"`
+			Got   string `json:"got"`
+			Equal bool   `json:"equal"`
+		} `json:"compared"`
+	} `json:"records"`
+	Control   string `json:"control"`
+	Negatives int    `json:"negatives"`
+	Needed    int    `json:"needed"`
+	Error     string `json:"error"`
+	Reference string `json:"reference"` // of a person
+	By        string `json:"by"`
+}
+
+// Seen tells in one line what a piece of evidence holds: the records and
+// values that were seen, what stood as control, or why nothing was learned.
+func Seen(ev ledger.Evidence) string {
+	var d lookDetail
+	if json.Unmarshal(ev.Detail, &d) != nil {
+		return ""
+	}
+	var parts []string
+	for _, r := range d.Records {
+		text := "record " + r.ID
+		if r.Status != "" {
+			text += fmt.Sprintf(" with status %q", r.Status)
 		}
-		return text + " (" + rest + ")"
+		if r.Standing != "" {
+			text += ": " + r.Standing
+		}
+		if r.MergedInto != "" {
+			text += ", merged into " + r.MergedInto
+		}
+		for _, c := range r.Compared {
+			if c.Equal {
+				text += fmt.Sprintf(", %s %q as sent", c.Path, c.Got)
+			} else {
+				text += fmt.Sprintf(", %s %q instead of %q", c.Path, c.Got, c.Want)
+			}
+		}
+		parts = append(parts, text)
 	}
-	return text
+	if len(d.Records) == 0 {
+		switch {
+		case d.Error != "":
+			parts = append(parts, d.Error)
+		case d.By != "":
+			parts = append(parts, fmt.Sprintf("seen by %s: %s", d.By, d.Reference))
+		case ev.Counted:
+			parts = append(parts, fmt.Sprintf("nothing, negative %d of %d", d.Negatives, d.Needed))
+		case d.Reason != "":
+			parts = append(parts, Plain(d.Reason))
+		}
+	}
+	switch d.Control {
+	case "found":
+		parts = append(parts, "the control was found")
+	case "missing":
+		parts = append(parts, "the control was not found")
+	case "probe":
+		parts = append(parts, "the probe stands for a control")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Checks tells in one line what the checks before a send read, as a history
+// row keeps it; "" where it keeps none.
+func Checks(h ledger.History) string {
+	var d struct {
+		Checks []struct{ Check, Verdict, Value, Detail string } `json:"checks"`
+	}
+	if json.Unmarshal(h.Detail, &d) != nil || len(d.Checks) == 0 {
+		return ""
+	}
+	parts := make([]string, len(d.Checks))
+	for i, c := range d.Checks {
+		parts[i] = strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Check, c.Verdict, c.Value))
+		if c.Detail != "" {
+			parts[i] += " (" + c.Detail + ")"
+		}
+	}
+	return "checks: " + strings.Join(parts, ", ")
 }
 
 // Why says why another attempt is (or was) safe, or why it stopped: from the
@@ -247,13 +356,10 @@ func negatives(evidence []ledger.Evidence) (n int, first, last time.Time, contro
 			first = ev.AskedAt
 		}
 		last = ev.AskedAt
-	}
-	// A negative counts only with a control, or where the definition says
-	// that the probe stands for one; the evidence says which.
-	for _, ev := range evidence {
-		if ev.Counted && !ev.Void && strings.Contains(string(ev.Detail), `"control":"found"`) {
-			controlled = true
-		}
+		// A negative counts only with a control, or where the definition says
+		// that the probe stands for one; the evidence says which.
+		var d lookDetail
+		controlled = controlled || json.Unmarshal(ev.Detail, &d) == nil && d.Control == "found"
 	}
 	return n, first, last, controlled
 }

@@ -82,11 +82,16 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	parse := s.parseOptions(now)
 	bar := a.progress("bytes", o.size())
 	defer bar.done()
 	decide := s.recorder().Decide
 	im := &importer{
-		parse:   s.parseRecord,
+		parse:   func(line []byte) (ledger.Record, []ledger.FieldError) { return ledger.ParseRecord(line, parse) },
 		workers: min(runtime.GOMAXPROCS(0), 4),
 		record: func(ctx context.Context, recs []ledger.Record) ([]ledger.Recorded, error) {
 			return s.store.Record(ctx, recs, decide)

@@ -168,7 +168,7 @@ func (o holdOptions) run(ctx context.Context, a *app) error {
 	if err := s.openLedger(ctx); err != nil {
 		return err
 	}
-	if err := s.store.Hold(ctx, lane, o.on, person()); err != nil {
+	if err := s.store.Hold(ctx, lane, o.on, "person:"+person()); err != nil {
 		return err
 	}
 	text := "sends are allowed again"
@@ -182,7 +182,7 @@ func (o holdOptions) run(ctx context.Context, a *app) error {
 // person names who acts, for the history.
 func person() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
-		return "person:" + u.Username
+		return u.Username
 	}
-	return "person:unknown"
+	return "unknown"
 }

@@ -6,33 +6,17 @@ import (
 	"sort"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reports"
 )
 
-// reviewActions are what the contract names and this version cannot do yet.
-var reviewActions = []struct{ use, short string }{
-	{"take KEY…", "become the owner"},
-	{"retry KEY…", "allow one more attempt; looks and checks are made anew"},
-	{"resolve KEY…", "settle, on what a person knows"},
-	{"cancel KEY…", "settle without another attempt"},
-	{"assign KEY…", "make somebody else the owner"},
-	{"snooze KEY…", "put aside for a time"},
-}
-
 func newReview(a *app) *cobra.Command {
-	subs := []*cobra.Command{newReviewList(a)}
-	for _, r := range reviewActions {
-		subs = append(subs, &cobra.Command{
-			Use:                r.use,
-			Short:              r.short + " (not supported yet)",
-			DisableFlagParsing: true,
-			RunE:               func(cmd *cobra.Command, _ []string) error { return notYet(words(cmd)) },
-		})
-	}
-	return parent("review", "see and decide what waits for a person", subs...)
+	return parent("review", "see and decide what waits for a person", newReviewList(a),
+		newReviewAction(a, ledger.ActionTake), newReviewAction(a, ledger.ActionRetry), newReviewAction(a, ledger.ActionResolve),
+		newReviewAction(a, ledger.ActionCancel), newReviewAction(a, ledger.ActionAssign), newReviewAction(a, ledger.ActionSnooze))
 }
 
 // reviewListOptions are the flags of review list.
@@ -54,14 +38,19 @@ func newReviewList(a *app) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	o.windowFlags.bind(fs)
-	fs.StringVar(&o.workflow, "workflow", "", "only entries of this `workflow`")
-	fs.StringVar(&o.connector, "connector", "", "only entries of this `connector`")
-	fs.StringVar(&o.operation, "operation", "", "only entries of this `operation`")
-	fs.StringVar(&o.owner, "owner", "", "only entries of this `owner`")
-	fs.StringVar(&o.reason, "reason", "", "only entries that stand where they stand for this reason `code`")
+	o.bindReview(fs)
 	fs.IntVar(&o.limit, "limit", 0, "print at most `n` entries (0: all)")
 	bindOutput(cmd, &o.output, formatTable, formatJSON, formatCSV)
 	return cmd
+}
+
+// bindReview adds the flags that narrow the review queue, but for its window.
+func (f *filterFlags) bindReview(fs *pflag.FlagSet) {
+	fs.StringVar(&f.workflow, "workflow", "", "only entries of this `workflow`")
+	fs.StringVar(&f.connector, "connector", "", "only entries of this `connector`")
+	fs.StringVar(&f.operation, "operation", "", "only entries of this `operation`")
+	fs.StringVar(&f.owner, "owner", "", "only entries of this `owner`")
+	fs.StringVar(&f.reason, "reason", "", "only entries that stand where they stand for this reason `code`")
 }
 
 func (o reviewListOptions) run(ctx context.Context, a *app) error {

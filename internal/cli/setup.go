@@ -9,6 +9,7 @@ import (
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/connectors/all"
 	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/internal/redact"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/ledger/sqlstore"
 	"github.com/recovery-ledger/reconcile/reconcile"
@@ -146,7 +147,13 @@ func (l latePacer) Wait(ctx context.Context, bucket string) error {
 	return by(l.connector).Wait(ctx, bucket)
 }
 
-// parseRecord reads one line of an import.
-func (s *session) parseRecord(line []byte) (ledger.Record, []ledger.FieldError) {
-	return ledger.ParseRecord(line, ledger.ParseOptions{PayloadMax: s.cfg.Ledger.PayloadMax})
+// parseOptions say how the records of an import are read. now is the moment of
+// receipt.
+func (s *session) parseOptions(now time.Time) ledger.ParseOptions {
+	return ledger.ParseOptions{
+		Now:        now,
+		PayloadMax: int(s.cfg.Ledger.PayloadMax),
+		Redact:     redact.New(s.cfg.Secrets()...).Text,
+		Restore:    true, // an export is imported like any other file
+	}
 }

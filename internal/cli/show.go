@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sort"
@@ -84,7 +83,7 @@ func findEntry(ctx context.Context, store ledger.Store, key string) (ledger.Stor
 	if n := nearKey(ctx, store, key); n != "" {
 		hint = fmt.Sprintf("; did you mean %q?", n)
 	}
-	return st, fmt.Errorf("no entry %q%s", key, hint)
+	return st, &noEntryError{key, hint}
 }
 
 // nearKey looks for the key that was meant among its neighbours in the order
@@ -171,7 +170,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 			if asked.IsZero() {
 				asked = ev.SeenAt
 			}
-			rows[i] = []any{asked, ev.Connector, ev.Form, ev.Finding, countsText(ev), joined(", ", prefix("id ", ev.RemoteID), seen(ev.Detail))}
+			rows[i] = []any{asked, ev.Connector, ev.Form, ev.Finding, countsText(ev), reports.Seen(ev)}
 		}
 		if err := a.block(w, []render.Column{{Name: "asked"}, {Name: "connector"}, {Name: "form"}, {Name: "finding"}, {Name: "counts"}, {Name: "seen"}}, rows, now); err != nil {
 			return err
@@ -186,7 +185,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 			if from == "" {
 				from = "new"
 			}
-			rows[i] = []any{h.At, from, to, h.Actor, joined(". ", reports.Plain(h.Reason), h.Note)}
+			rows[i] = []any{h.At, from, to, h.Actor, joined("; ", reports.Plain(h.Reason), h.Note, reports.Checks(h))}
 		}
 		if err := a.block(w, []render.Column{{Name: "at"}, {Name: "from"}, {Name: "to"}, {Name: "by"}, {Name: "because"}}, rows, now); err != nil {
 			return err
@@ -283,36 +282,6 @@ func countsText(ev ledger.Evidence) string {
 	return ""
 }
 
-// seen tells the detail of a piece of evidence in one line: "name value" pairs,
-// in the order of their names.
-func seen(detail []byte) string {
-	var m map[string]any
-	if json.Unmarshal(detail, &m) != nil {
-		return ""
-	}
-	names := sortedKeys(m)
-	var parts []string
-	for _, n := range names {
-		switch v := m[n].(type) {
-		case nil:
-		case string:
-			if v != "" {
-				parts = append(parts, n+" "+v)
-			}
-		case bool:
-			if v {
-				parts = append(parts, n)
-			}
-		default:
-			b, err := json.Marshal(v)
-			if err == nil && string(b) != "[]" && string(b) != "{}" && string(b) != "0" {
-				parts = append(parts, n+" "+string(b))
-			}
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
 // joined puts the texts that are not empty together.
 func joined(sep string, parts ...string) string {
 	var out []string
@@ -355,3 +324,9 @@ func sortedKeys[V any](m map[string]V) []string {
 	sort.Strings(ks)
 	return ks
 }
+
+// noEntryError is a key that the ledger does not know.
+type noEntryError struct{ key, hint string }
+
+func (e *noEntryError) Error() string { return fmt.Sprintf("no entry %q%s", e.key, e.hint) }
+func (e *noEntryError) Unwrap() error { return ledger.ErrNotFound }
