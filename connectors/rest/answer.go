@@ -1,0 +1,228 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/connectors/httpclient"
+)
+
+// answer is an HTTP answer, read as JSON where it is.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	doc    document
+	bad    error // why the body is no JSON; nil if it is
+	html   bool  // a page for people
+	at     time.Time
+}
+
+func newAnswer(r *httpclient.Response) *answer {
+	a := &answer{status: r.Status, header: r.Header, body: r.Body, at: r.At, doc: document{header: r.Header}}
+	if len(bytes.TrimSpace(r.Body)) == 0 {
+		a.bad = errors.New("the answer is empty")
+		return a
+	}
+	v, err := decode(r.Body)
+	if err == nil {
+		a.doc.body = v
+		return a
+	}
+	a.html = isPage(r.Header.Get("Content-Type"), r.Body)
+	if a.html {
+		a.bad = errors.New("the answer is a page, not data: " + a.message())
+	} else {
+		// Not the decoder's words: they quote the answer and help nobody.
+		a.bad = errors.New("the answer is not JSON, or was cut off")
+	}
+	return a
+}
+
+var pageStart = regexp.MustCompile(`(?i)^<(?:!doctype html|html|head|body|title)\b`)
+
+func isPage(contentType string, body []byte) bool {
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
+	return pageStart.Match(body) || strings.Contains(strings.ToLower(contentType), "html") && bytes.HasPrefix(body, []byte("<"))
+}
+
+var pageTitle = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+
+// Where systems put their error texts and codes. A definition's own paths come
+// first; these only make a message readable.
+var (
+	messagePaths = []string{"message", "error.message", "errors.0.message", "error_description", "detail", "title", "error.description",
+		"0.message", "errors.0.detail", "errors.0", "error", "errorMessage", "reason"}
+	codePaths = []string{"error.code", "code", "errorCode", "0.errorCode", "errors.0.code", "error.type", "category", "error"}
+	codeForm  = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+)
+
+// message is what the answer says to people, never empty: of a page its title,
+// of JSON the usual members, else the text.
+func (a *answer) message() string {
+	status := fmt.Sprintf("HTTP %d", a.status)
+	if m := pageTitle.FindSubmatch(a.body); m != nil && a.doc.body == nil {
+		return status + " page: " + html.UnescapeString(string(m[1]))
+	}
+	if a.html {
+		return status + " page"
+	}
+	for _, p := range messagePaths {
+		for _, v := range walk(a.doc.body, strings.Split(p, ".")) {
+			if s, ok := v.(string); ok && strings.TrimSpace(s) != "" {
+				return s
+			}
+		}
+	}
+	if location := a.header.Get("Location"); a.status >= 300 && a.status < 400 && location != "" {
+		return status + ": redirects are not followed; set base_url to where the system answers"
+	}
+	if text := strings.TrimSpace(string(a.body)); text != "" {
+		return text
+	}
+	return status
+}
+
+// code is the answer's error code where it stands in one of the usual places.
+func (a *answer) code() string {
+	for _, p := range codePaths {
+		for _, v := range walk(a.doc.body, strings.Split(p, ".")) {
+			if s, ok := valueText(v); ok && codeForm.MatchString(s) && s != "true" && s != "false" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// records returns the records in an answer and whether it is one: an empty
+// answer counts only if the place of the records, or answered, is there.
+func (b *block) records(doc document) (items []any, err error) {
+	if b.items == nil {
+		switch v := doc.body.(type) {
+		case []any:
+			return v, nil
+		case nil:
+			return nil, nil
+		default:
+			return []any{v}, nil
+		}
+	}
+	nodes := b.items.nodes(doc)
+	for _, n := range nodes {
+		switch v := n.(type) {
+		case []any:
+			items = append(items, v...)
+		case nil:
+		default:
+			items = append(items, v)
+		}
+	}
+	if len(items) > 0 {
+		return items, nil
+	}
+	if b.answered != nil {
+		if len(b.answered.nodes(doc)) == 0 {
+			return nil, fmt.Errorf("the answer has no %s, so an empty one proves nothing", b.answered.text)
+		}
+		return nil, nil
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("the answer has no %s", b.items.text)
+	}
+	return nil, nil
+}
+
+// shown returns the key of ours that a record shows, byte for byte.
+func (b *block) shown(doc document, keys []string) (string, bool) {
+	for _, m := range b.match {
+		for _, text := range m.texts(doc) {
+			if slices.Contains(keys, text) {
+				return text, true
+			}
+		}
+	}
+	return "", false
+}
+
+// record reads one record of ours.
+func (op *operation) record(b *block, doc document, key string, payload []byte) connectors.Record {
+	r := connectors.Record{Key: key, ID: b.id.text1(doc), Standing: connectors.StandingApplied}
+	if b.status != nil {
+		r.Status = b.status.text1(doc)
+		var ok bool
+		if r.Standing, ok = op.statuses[r.Status]; !ok {
+			r.Standing = connectors.StandingUnmapped
+		}
+	}
+	switch {
+	case b.gone.truthy(doc) && b.merged.text1(doc) == "":
+		r.Standing = connectors.StandingReversed
+	case b.merged != nil:
+		// A merged record is often marked as gone too: it lives on in the
+		// survivor.
+		if r.MergedInto = b.merged.text1(doc); r.MergedInto != "" {
+			r.Standing = connectors.StandingApplied
+		}
+	}
+	r.Compared = comparedAll(op.compare, payload, doc)
+	r.Proof = comparedAll(op.proof, payload, doc)
+	if op.changed != nil {
+		if at, ok := instant(op.changed.text1(doc)); ok {
+			r.ChangedAt = at
+		}
+	}
+	return r
+}
+
+// reported tests a rule against what a workflow reported: a code by the rule's
+// list, the JSON that a message quotes by the rule's path.
+func (r *rule) reported(f connectors.Failure, quoted document) bool {
+	if r.finding != "" || len(r.on) > 0 && !slices.Contains(r.on, onSend) {
+		return false
+	}
+	if len(r.statuses) > 0 && !slices.Contains(r.statuses, f.HTTPStatus) {
+		return false
+	}
+	if r.code == nil {
+		return true
+	}
+	if quoted.body != nil {
+		if _, ok := r.matches(onSend, f.HTTPStatus, quoted); ok {
+			return true
+		}
+	}
+	switch {
+	case len(r.is) > 0 && r.like != nil:
+		return slices.Contains(r.is, f.Code) && r.like.MatchString(f.Code)
+	case len(r.is) > 0:
+		return f.Code != "" && slices.Contains(r.is, f.Code)
+	case r.like != nil:
+		return f.Code != "" && r.like.MatchString(f.Code) || f.Message != "" && r.like.MatchString(f.Message)
+	}
+	return false // "there and not empty" cannot be seen from outside
+}
+
+// quotedJSON is the JSON that a message holds, nil for none.
+func quotedJSON(message string) any {
+	i := strings.IndexAny(message, "{[")
+	if i < 0 {
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(message[i:]))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,351 @@
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/connectors/httpclient"
+)
+
+// Tokens are renewed a minute before they end: longer than any call.
+const renewBefore = time.Minute
+
+// auth says how calls show who we are.
+type auth struct {
+	headers map[string]string // set on every request
+	query   map[string]string
+
+	login  *request  // asks for a token with a request of the definition's own
+	token  *selector // where it stands in the answer
+	lasts  time.Duration
+	oauth2 *oauth2
+}
+
+type oauth2 struct {
+	grant, clientID, clientSecret, refreshToken, scope string
+	url                                                *url.URL
+}
+
+var authKinds = []string{"bearer", "basic", "header", "query", "login", "oauth2", "none"}
+
+func (d *definition) readAuth(t *table) {
+	d.auth = auth{headers: map[string]string{}, query: map[string]string{}}
+	if d.base != nil && d.base.User != nil {
+		password, _ := d.base.User.Password()
+		if t.has("auth") {
+			t.fail("base_url", "holds a user, and auth is given too; keep one")
+		}
+		d.setBasic(d.base.User.Username(), password)
+		d.base.User = nil
+	}
+	if s, ok := t.m["auth"].(string); ok && s == "none" {
+		t.raw("auth")
+		return
+	}
+	at := t.table("auth")
+	if at == nil {
+		return
+	}
+	kinds := 0
+	for _, k := range authKinds {
+		if at.has(k) {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		t.fail("auth", "must hold exactly one of bearer, basic, header, query, login, oauth2, none")
+	}
+	if s, ok := at.str("bearer"); ok {
+		d.secret(at, "bearer", s)
+		d.auth.headers["Authorization"] = "Bearer " + s
+	}
+	if bt := basicTable(at); bt != nil {
+		user, _ := bt.str("user")
+		password := bt.strOr("password", "")
+		if user == "" && !d.p.has(bt.at("user")) {
+			bt.fail("user", "empty; write the user, or the key that takes its place")
+		}
+		bt.finish()
+		d.setBasic(user, password)
+	}
+	for _, kind := range []string{"header", "query"} {
+		kt := at.table(kind)
+		if kt == nil {
+			continue
+		}
+		if len(kt.m) == 0 {
+			at.fail(kind, "empty; write { NAME = \"${SECRET}\" }")
+		}
+		for _, name := range slices.Sorted(maps.Keys(kt.m)) {
+			s := kt.strOr(name, "")
+			d.secret(kt, name, s)
+			if kind == "query" {
+				d.auth.query[name] = s
+				continue
+			}
+			if !headerName.MatchString(name) {
+				kt.fail(name, "is no header name")
+				continue
+			}
+			d.auth.headers[http.CanonicalHeaderKey(name)] = s
+		}
+	}
+	if lt := at.table("login"); lt != nil {
+		d.login(lt)
+	}
+	if ot := at.table("oauth2"); ot != nil {
+		d.readOAuth2(ot)
+	}
+	if v, ok := at.raw("none"); ok && v != true {
+		at.fail("none", "write none = true")
+	}
+	at.finish()
+	for name, v := range d.auth.headers {
+		if !visibleASCII(v) && !(name == "Authorization" && visibleASCII(v[min(len(v), 7):])) {
+			t.fail("auth", "a credential in a header holds visible ASCII only; look for a line break at its end")
+		}
+	}
+}
+
+// has tells whether a mistake at this path was reported.
+func (p *problems) has(path string) bool {
+	return slices.ContainsFunc(p.errs, func(err error) bool {
+		var f *connectors.FieldError
+		return errors.As(err, &f) && f.Path == path
+	})
+}
+
+func basicTable(at *table) *table {
+	if !at.has("basic") {
+		return nil
+	}
+	return at.table("basic")
+}
+
+// secret keeps a credential for masking, and reports an empty one.
+func (d *definition) secret(t *table, key, s string) {
+	if s == "" && !d.p.has(t.at(key)) {
+		t.fail(key, "empty; write the credential, best as \"${NAME}\" from the environment")
+	}
+	d.secrets = append(d.secrets, s)
+}
+
+func (d *definition) setBasic(user, password string) {
+	pair := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	d.secrets = append(d.secrets, user, password, pair)
+	d.auth.headers["Authorization"] = "Basic " + pair
+}
+
+func (d *definition) login(t *table) {
+	for _, leaf := range leaves(t.m["json"]) {
+		d.secrets = append(d.secrets, leaf)
+	}
+	for _, leaf := range leaves(t.m["form"]) {
+		d.secrets = append(d.secrets, leaf)
+	}
+	d.auth.login = d.request(t, staticOnly, d.timings.timeout)
+	d.auth.token = d.selector(t, "token")
+	if !t.has("token") {
+		t.fail("token", "missing; write the path of the token in the answer")
+	}
+	d.auth.lasts = t.positive("lasts", 10*time.Minute)
+	t.finish()
+}
+
+func leaves(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case map[string]any:
+		var out []string
+		for _, e := range v {
+			out = append(out, leaves(e)...)
+		}
+		return out
+	case []any:
+		var out []string
+		for _, e := range v {
+			out = append(out, leaves(e)...)
+		}
+		return out
+	}
+	return nil
+}
+
+func (d *definition) readOAuth2(t *table) {
+	o := &oauth2{scope: t.strOr("scope", "")}
+	o.grant = t.oneOf("grant", "", "client_credentials", "refresh_token", "jwt_bearer")
+	switch {
+	case o.grant == "jwt_bearer":
+		t.fail("grant", "jwt_bearer is not supported yet; use client_credentials or refresh_token")
+	case o.grant == "" && !t.has("grant"):
+		t.fail("grant", "missing; write \"client_credentials\" or \"refresh_token\"")
+	}
+	t.unsupported("key_file")
+	if t.boolean("rotates") {
+		t.fail("rotates", "not supported yet: a refresh token that changes at each use needs a place to be kept")
+	}
+	if text, ok := t.str("token_url"); ok {
+		text, err := d.constant(text, hostPart)
+		if err == nil {
+			o.url, err = parseURL(text)
+		}
+		if err != nil {
+			t.fail("token_url", "%v", err)
+		}
+	} else if !t.has("token_url") {
+		t.fail("token_url", "missing; write the address that gives tokens")
+	}
+	need := []string{"client_id", "client_secret"}
+	if o.grant == "refresh_token" {
+		need = append(need, "refresh_token")
+	}
+	values := map[string]string{}
+	for _, key := range []string{"client_id", "client_secret", "refresh_token"} {
+		s, ok := t.str(key)
+		values[key] = s
+		if ok || slices.Contains(need, key) {
+			d.secret(t, key, s)
+		}
+	}
+	o.clientID, o.clientSecret, o.refreshToken = values["client_id"], values["client_secret"], values["refresh_token"]
+	t.finish()
+	d.auth.oauth2 = o
+}
+
+// dynamic tells whether calls need a token that is asked for first.
+func (a *auth) dynamic() bool { return a.login != nil || a.oauth2 != nil }
+
+// tokens holds the present token. One call asks for a new one; the others wait
+// for it.
+type tokens struct {
+	mu    sync.Mutex
+	token string
+	until time.Time
+}
+
+// authorize adds the credentials to a request, and returns the token used, to
+// be named when it turns out to be dead.
+func (c *Connector) authorize(ctx context.Context, r *httpclient.Request) (token string, err *connectors.Error) {
+	for name, v := range c.def.auth.headers {
+		r.Header.Set(name, v)
+	}
+	if len(c.def.auth.query) > 0 {
+		u := *r.URL
+		for _, name := range slices.Sorted(maps.Keys(c.def.auth.query)) {
+			if u.RawQuery != "" {
+				u.RawQuery += "&"
+			}
+			u.RawQuery += percent(name) + "=" + percent(c.def.auth.query[name])
+		}
+		r.URL = &u
+	}
+	if !c.def.auth.dynamic() {
+		return "", nil
+	}
+	c.tokens.mu.Lock()
+	defer c.tokens.mu.Unlock()
+	if c.tokens.token == "" || !time.Now().Before(c.tokens.until) {
+		if err := c.renew(ctx); err != nil {
+			return "", err
+		}
+	}
+	r.Header.Set("Authorization", "Bearer "+c.tokens.token)
+	return c.tokens.token, nil
+}
+
+// forget drops a token that the system refused.
+func (c *Connector) forget(token string) {
+	c.tokens.mu.Lock()
+	defer c.tokens.mu.Unlock()
+	if c.tokens.token == token {
+		c.tokens.token = ""
+	}
+}
+
+// renew asks for a token. The caller holds the lock.
+func (c *Connector) renew(ctx context.Context) *connectors.Error {
+	a := &c.def.auth
+	var r httpclient.Request
+	var bucket string
+	if a.login != nil {
+		var err error
+		if r, err = a.login.build(c.def.base, &scope{}); err != nil {
+			return &connectors.Error{Kind: connectors.KindAuth, Message: c.line("login: " + err.Error())}
+		}
+		bucket = a.login.bucket
+	} else {
+		r = a.oauth2.request(c.def.timings.timeout)
+	}
+	if err := c.wait(ctx, bucket); err != nil {
+		return err
+	}
+	resp, err := c.http.Read(ctx, r)
+	if err != nil {
+		return c.transportError(err)
+	}
+	ans := newAnswer(resp)
+	if resp.Status < 200 || resp.Status > 299 {
+		e := c.classify(nil, onLookup, ans)
+		if e.Kind == connectors.KindValidation || e.Kind == connectors.KindNotFound || e.Kind == connectors.KindPermission {
+			// A token request is nothing but credentials: refused is auth.
+			// Source: RFC 6749, 5.2 (invalid_client, invalid_grant are 400).
+			e.Kind = connectors.KindAuth
+		}
+		e.Message = c.line("asking for a token: " + e.Message)
+		return e
+	}
+	token, lasts := "", a.lasts
+	if a.login != nil {
+		token = a.token.text1(ans.doc)
+	} else {
+		body, _ := ans.doc.body.(map[string]any)
+		token, _ = body["access_token"].(string)
+		lasts = 10 * time.Minute // none said: short enough for any system
+		if n, ok := body["expires_in"].(json.Number); ok {
+			if s, err := n.Float64(); err == nil && s > 0 && s < 1e9 {
+				lasts = time.Duration(s) * time.Second
+			}
+		}
+	}
+	if token == "" || !visibleASCII(token) {
+		return &connectors.Error{Kind: connectors.KindMalformed, HTTPStatus: resp.Status, Message: "the answer to the token request holds no token"}
+	}
+	c.tokens.token = token
+	c.tokens.until = time.Now().Add(lasts - min(renewBefore, lasts/2))
+	c.addSecret(token)
+	return nil
+}
+
+// request is the token request. Credentials travel in the body, which every
+// server of the grant must accept or says so.
+// Source: RFC 6749, 2.3.1, 4.4.2 and 6.
+func (o *oauth2) request(timeout time.Duration) httpclient.Request {
+	form := []string{"grant_type=" + o.grant, "client_id=" + percent(o.clientID), "client_secret=" + percent(o.clientSecret)}
+	if o.grant == "refresh_token" {
+		form = append(form, "refresh_token="+percent(o.refreshToken))
+	}
+	if o.scope != "" {
+		form = append(form, "scope="+percent(o.scope))
+	}
+	body := ""
+	for i, f := range form {
+		if i > 0 {
+			body += "&"
+		}
+		body += f
+	}
+	h := http.Header{}
+	h.Set("Accept", "application/json")
+	h.Set("Content-Type", "application/x-www-form-urlencoded")
+	return httpclient.Request{Method: http.MethodPost, URL: o.url, Header: h, Body: []byte(body), Timeout: timeout}
+}

@@ -1,0 +1,308 @@
+package rest
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+)
+
+// digestLength is how many characters of a digest make a key: 130 bits in
+// base32hex, far beyond any chance of two actions sharing one.
+const digestLength = 26
+
+// leastBits is the least strength of a derived key. At 80 bits a billion
+// actions still share none.
+const leastBits = 80
+
+// keyRule says what a key of ours may look like in the system.
+type keyRule struct {
+	form   string // as_is or digest
+	max    int    // bytes; 0 is no limit
+	chars  *regexp.Regexp
+	prefix string // before a digest
+	digest string
+	folds  bool // the system does not tell keys apart by case
+}
+
+// idempotencyRule is the same for {idempotency_key}, and how a replay shows.
+type idempotencyRule struct {
+	max    int
+	chars  *regexp.Regexp
+	replay string
+	header string
+	is     []string
+}
+
+func (d *definition) keyRule(t *table, or keyRule) keyRule {
+	kt := t.table("key")
+	if kt == nil {
+		return or
+	}
+	k := or
+	k.form = kt.oneOf("form", or.form, "as_is", "digest")
+	k.max = kt.number("max", or.max, 1, 4096)
+	if kt.has("chars") {
+		k.chars = charClass(kt)
+	}
+	k.prefix = kt.strOr("prefix", or.prefix)
+	k.digest = kt.oneOf("digest", or.digest, "base32hex", "hex", "uuid", "digits")
+	if kt.has("folds") {
+		k.folds = kt.oneOf("folds", "", "case") == "case"
+	}
+	kt.finish()
+	return k
+}
+
+func (d *definition) idempotencyRule(t *table, or idempotencyRule) idempotencyRule {
+	it := t.table("idempotency")
+	if it == nil {
+		return or
+	}
+	r := or
+	r.max = it.number("max", or.max, 1, 4096)
+	if it.has("chars") {
+		r.chars = charClass(it)
+	}
+	r.replay = it.oneOf("replay", or.replay, "stored", "latest", "refused", "unknown")
+	if rt := it.table("replayed"); rt != nil {
+		r.header = rt.strOr("header", or.header)
+		if rt.has("is") {
+			r.is = rt.list("is")
+		}
+		rt.finish()
+	}
+	it.finish()
+	return r
+}
+
+// charClass reads what one character of a key may be.
+func charClass(t *table) *regexp.Regexp {
+	re := t.regexp("chars")
+	if re == nil {
+		return nil
+	}
+	return regexp.MustCompile(`^(?:` + re.String() + `)*$`)
+}
+
+// checkKeyRule finds rules under which no digest can be made.
+func (d *definition) checkKeyRule(t *table, op *operation) {
+	k := op.key
+	sample := k.derive("sample", 0, op.limit())
+	at := "key"
+	if bits := k.bits(len(sample) - len(k.prefix)); bits < leastBits {
+		t.fail(at, "a derived key would have %d bits; make max at least %d characters", bits, len(k.prefix)+k.leastLength())
+		return
+	}
+	for n := range 8 {
+		if why := op.fits(k.derive("sample"+strconv.Itoa(n), n, op.limit())); why != "" {
+			t.fail(at, "a derived key does not fit: %s; choose another digest or prefix", why)
+			return
+		}
+	}
+}
+
+func (k keyRule) bitsPerChar() float64 {
+	switch k.digest {
+	case "hex", "uuid":
+		return 4
+	case "digits":
+		return 3.32
+	}
+	return 5
+}
+
+func (k keyRule) bits(chars int) int {
+	if k.digest == "uuid" {
+		return 122
+	}
+	return int(float64(max(chars, 0)) * k.bitsPerChar())
+}
+
+func (k keyRule) leastLength() int { return int(leastBits/k.bitsPerChar()) + 1 }
+
+// limit is the most bytes that a key may have wherever it travels; 0 is none.
+func (op *operation) limit() int {
+	limit := op.key.max
+	if op.carriesIdempotencyKey() && op.idempotency.max > 0 && (limit == 0 || op.idempotency.max < limit) {
+		limit = op.idempotency.max
+	}
+	return limit
+}
+
+func (op *operation) carriesIdempotencyKey() bool {
+	return op.send != nil && op.send.req.uses("idempotency_key")
+}
+
+// derive makes a key: SHA-256 of the action key, and of the number for a
+// replacement, written in the digest's alphabet and cut.
+func (k keyRule) derive(actionKey string, n, limit int) string {
+	in := actionKey
+	if n > 0 {
+		in += "\x00" + strconv.Itoa(n)
+	}
+	sum := sha256.Sum256([]byte(in))
+	var text string
+	length := digestLength
+	switch k.digest {
+	case "hex":
+		text = hex.EncodeToString(sum[:])
+	case "digits":
+		text = new(big.Int).SetBytes(sum[:]).Text(10)
+		text = strings.Repeat("0", 78-len(text)) + text
+		// The first digits of a number below 2^256 are not even: the last are.
+		text = text[len(text)-digestLength:]
+	case "uuid":
+		// Source: RFC 9562, 5.8: version 8 leaves the content to the maker.
+		u := sum[:16]
+		u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80
+		h := hex.EncodeToString(u)
+		return k.prefix + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	default:
+		text = strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
+	}
+	if limit > 0 {
+		length = max(min(length, limit-len(k.prefix)), 0)
+	}
+	return k.prefix + text[:length]
+}
+
+// fits says why a key cannot travel to this system, "" if it can: its length,
+// its characters, and every place of the requests where it stands.
+func (op *operation) fits(key string) string {
+	if key == "" {
+		return "it is empty"
+	}
+	if limit := op.limit(); limit > 0 && len(key) > limit {
+		return fmt.Sprintf("it has %d bytes and the system takes %d", len(key), limit)
+	}
+	if op.key.chars != nil && !op.key.chars.MatchString(key) {
+		return "it has a character that the system does not take"
+	}
+	if op.carriesIdempotencyKey() && op.idempotency.chars != nil && !op.idempotency.chars.MatchString(key) {
+		return "it has a character that the system does not take in an idempotency key"
+	}
+	if why := unclean(key); why != "" {
+		return why
+	}
+	s := &scope{key: key, idempotencyKey: key, trial: true, page: "1"}
+	for _, r := range op.keyRequests() {
+		var bad *badValue
+		if _, err := r.build(trialBase, s); errors.As(err, &bad) && (bad.name == "key" || bad.name == "idempotency_key") {
+			return "in " + r.where + ": " + bad.why
+		}
+	}
+	for _, b := range op.blocks() {
+		if b.batch == nil || b.batch.each == nil {
+			continue
+		}
+		if _, err := b.batch.renderEach([]*scope{s}); err != nil {
+			var bad *badValue
+			if errors.As(err, &bad) && bad.name == "key" {
+				return "in " + b.batch.req.where + ".each: " + bad.why
+			}
+		}
+	}
+	return ""
+}
+
+func (op *operation) blocks() []*block {
+	var bs []*block
+	for _, b := range append([]*block{op.lookup, op.read, op.twin}, op.absence...) {
+		if b != nil {
+			bs = append(bs, b)
+		}
+	}
+	return bs
+}
+
+// keyRequests are the requests that may carry a key one at a time.
+func (op *operation) keyRequests() []*request {
+	var rs []*request
+	for _, b := range op.blocks() {
+		rs = append(rs, b.req)
+	}
+	if op.send != nil {
+		rs = append(rs, op.send.req)
+	}
+	return rs
+}
+
+// DeriveKey implements connectors.KeyDeriver.
+func (c *Connector) DeriveKey(operation, actionKey string, n int) (string, bool, error) {
+	op, err := c.operation(operation)
+	if err != nil {
+		return "", false, err
+	}
+	if n == 0 && op.key.form == "as_is" && op.fits(actionKey) == "" {
+		return actionKey, false, nil
+	}
+	key := op.key.derive(actionKey, n, op.limit())
+	if why := op.fits(key); why != "" {
+		return "", false, &connectors.FieldError{Path: "key", Message: "the derived key does not fit: " + why}
+	}
+	return key, true, nil
+}
+
+// CheckKey implements connectors.KeyDeriver.
+func (c *Connector) CheckKey(operation, key string) error {
+	op, err := c.operation(operation)
+	if err != nil {
+		return err
+	}
+	if why := op.fits(key); why != "" {
+		return &connectors.FieldError{Path: "provider_key",
+			Message: fmt.Sprintf("cannot travel to %s: %s; leave it out to have one derived", c.def.info.Name, why)}
+	}
+	return nil
+}
+
+// CheckPayload implements connectors.KeyDeriver.
+func (c *Connector) CheckPayload(operation string, keys []string, payload []byte) (findable, sendable bool, why string) {
+	op, err := c.operation(operation)
+	if err != nil {
+		return false, false, err.Error()
+	}
+	findable, sendable = op.lookup != nil, op.send != nil
+	var doc document
+	if len(op.carries) > 0 || op.send != nil && op.send.takes != nil {
+		body, err := decode(payload)
+		if err != nil {
+			return false, false, "the payload is not JSON, so our key cannot stand in it"
+		}
+		doc.body = body
+	}
+	for _, path := range op.carries {
+		shown := path.texts(doc)
+		if !slices.ContainsFunc(shown, func(s string) bool { return slices.Contains(keys, s) }) {
+			return false, false, fmt.Sprintf("our key does not stand at %s in the payload, so the action cannot be found again", path.text)
+		}
+	}
+	if op.send == nil {
+		return findable, false, ""
+	}
+	if takes := op.send.takes; takes != nil {
+		members, _ := doc.body.(map[string]any)
+		for name := range members {
+			if !slices.Contains(takes, name) {
+				return findable, false, fmt.Sprintf("the send does not carry the payload's member %q", name)
+			}
+		}
+	}
+	s := &scope{key: "x", idempotencyKey: "x", actionKey: "x", recordID: "x", subject: "x", payload: payload}
+	if len(keys) > 0 {
+		s.key, s.idempotencyKey = keys[len(keys)-1], keys[len(keys)-1]
+	}
+	if _, err := op.send.req.build(trialBase, s); err != nil {
+		return findable, false, err.Error()
+	}
+	return findable, sendable, ""
+}

@@ -1,0 +1,410 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+)
+
+// found is what was learned of one entry so far.
+type found struct {
+	records  []connectors.Record
+	foreign  int
+	declared bool // strangers are normal here
+	complete bool // nothing was left out: no records means none
+}
+
+func (f *found) add(r connectors.Record) {
+	if r.ID != "" {
+		for _, have := range f.records {
+			if have.ID == r.ID {
+				return // one id twice is one record
+			}
+		}
+	}
+	f.records = append(f.records, r)
+}
+
+func (f *found) merge(o found) {
+	for _, r := range o.records {
+		f.add(r)
+	}
+	f.foreign += o.foreign
+	f.declared = f.declared || o.declared
+	f.complete = f.complete && o.complete
+}
+
+// newScope holds an entry's values, with one of its keys.
+func newScope(q connectors.Query, key string, b *block) *scope {
+	s := &scope{key: key, actionKey: q.ActionKey, recordID: q.RecordID, subject: q.Subject, payload: q.Payload}
+	if !q.From.IsZero() {
+		s.from = q.From.Add(-b.margin)
+	}
+	if !q.Until.IsZero() {
+		s.until = q.Until.Add(b.margin)
+	}
+	return s
+}
+
+// byRecord tells whether a block finds what is asked for by {record_id}
+// instead of a key: an operation that changes an existing record.
+func (b *block) byRecord() bool {
+	return !b.scan && !b.req.uses("key") && b.req.uses("record_id")
+}
+
+// expected are the values of which a record of ours shows one.
+func (op *operation) expected(q connectors.Query) []string {
+	if op.lookup != nil && op.lookup.byRecord() && q.RecordID != "" {
+		return []string{q.RecordID}
+	}
+	return q.Keys
+}
+
+// keyOf is the key that a record is reported under.
+func (op *operation) keyOf(q connectors.Query, shown string) string {
+	if op.lookup != nil && op.lookup.byRecord() && len(q.Keys) > 0 {
+		return q.Keys[0]
+	}
+	return shown
+}
+
+// Lookup implements connectors.Connector.
+func (c *Connector) Lookup(ctx context.Context, q connectors.Query) (connectors.Answer, error) {
+	op, err := c.operation(q.Operation)
+	if err != nil {
+		return connectors.Answer{}, err
+	}
+	var n tally
+	var forms []string
+	f := found{complete: true}
+	var failed *connectors.Error
+	switch {
+	case op.lookup != nil:
+		forms = append(forms, "single")
+		f, failed = c.askKeys(ctx, op, op.lookup, q, &n)
+	case op.read == nil || q.RemoteID == "":
+		return connectors.Answer{}, &connectors.Error{Kind: connectors.KindUnsupported, Message: "the definition has no lookup for this operation"}
+	}
+	more, failed := c.follow(ctx, op, q, &f, failed, &n)
+	if op.lookup == nil && len(f.records) == 0 {
+		f.complete = false // a direct read that finds nothing does not look for a key
+	}
+	return c.result(f, n, append(forms, more...), failed)
+}
+
+// result makes the answer of what was found. What stands is kept: an error
+// only counts if nothing was found.
+func (c *Connector) result(f found, n tally, forms []string, failed *connectors.Error) (connectors.Answer, error) {
+	a := connectors.Answer{
+		Records: f.records, Complete: f.complete && failed == nil, AskedAt: n.askedAt, Form: strings.Join(forms, "+"),
+		Requests: n.requests, Foreign: f.foreign, Declared: f.declared,
+	}
+	if failed != nil && len(f.records) == 0 {
+		return a, failed
+	}
+	return a, nil
+}
+
+// follow does what comes after the first question: direct reads decide hits,
+// absence is asked where nothing was found, and the twin last.
+func (c *Connector) follow(ctx context.Context, op *operation, q connectors.Query, f *found, failed *connectors.Error, n *tally) (forms []string, e *connectors.Error) {
+	if op.read != nil && (len(f.records) > 0 || q.RemoteID != "") {
+		forms = append(forms, "read")
+		if e := c.confirm(ctx, op, q, f, n); e != nil {
+			return forms, e
+		}
+	}
+	if failed != nil || len(f.records) > 0 {
+		return forms, failed
+	}
+	if len(op.absence) > 0 {
+		forms = append(forms, "absence")
+		all := found{complete: true}
+		for _, b := range op.absence {
+			more, e := c.askKeys(ctx, op, b, q, n)
+			if e != nil {
+				return forms, e
+			}
+			all.merge(more)
+		}
+		// These blocks decide whether there is none, also where the lookup
+		// itself was partial.
+		*f = all
+		if len(f.records) > 0 {
+			return forms, nil
+		}
+	}
+	if op.twin != nil && f.complete {
+		e = c.askTwin(ctx, op, q, f, n)
+	}
+	return forms, e
+}
+
+// askKeys puts the question once for each key, or once where the request does
+// not name the key.
+func (c *Connector) askKeys(ctx context.Context, op *operation, b *block, q connectors.Query, n *tally) (found, *connectors.Error) {
+	all := found{complete: true}
+	keys := q.Keys
+	if !b.req.uses("key") && len(keys) > 1 {
+		keys = keys[:1]
+	}
+	if len(keys) == 0 {
+		if b.req.uses("key") {
+			return all, &connectors.Error{Kind: connectors.KindBadKey, Message: "the entry has no key to ask for"}
+		}
+		keys = []string{""}
+	}
+	var failed *connectors.Error
+	for _, key := range keys {
+		f, e := c.askBlock(ctx, op, b, q, newScope(q, key, b), n)
+		all.merge(f)
+		if e != nil && failed == nil {
+			failed = e
+		}
+		if e != nil && e.Kind == connectors.KindStopping {
+			break
+		}
+	}
+	return all, failed
+}
+
+// askBlock puts one question and reads all its pages. Hits of the pages that
+// came stand, whatever happened after.
+func (c *Connector) askBlock(ctx context.Context, op *operation, b *block, q connectors.Query, s *scope, n *tally) (found, *connectors.Error) {
+	f := found{complete: true, declared: b.contains || b.scan}
+	expect := op.expected(q)
+	done, e := c.pagesOf(ctx, op, b, s, n, func(ans *answer, j judged, failed bool) ([]any, *connectors.Error) {
+		if failed {
+			switch {
+			case j.finding == findNone:
+				return nil, nil
+			case j.finding == findGone && s.key != "":
+				f.add(connectors.Record{Key: s.key, ID: s.id, Standing: connectors.StandingReversed})
+				return nil, nil
+			case j.finding == findDuplicate && len(j.ids) > 1 && s.key != "":
+				for _, id := range j.ids {
+					f.add(connectors.Record{Key: s.key, ID: id, Standing: connectors.StandingApplied})
+				}
+				return nil, nil
+			}
+			return nil, j.error()
+		}
+		if ans.bad != nil {
+			return nil, c.malformed(ans)
+		}
+		items, err := b.records(ans.doc)
+		if err != nil {
+			return nil, &connectors.Error{Kind: connectors.KindMalformed, HTTPStatus: ans.status, Message: c.line(err.Error())}
+		}
+		if b.partial.truthy(ans.doc) {
+			f.complete = false
+		}
+		for _, item := range items {
+			doc := document{body: item, header: ans.header}
+			if shown, ok := b.shown(doc, expect); ok {
+				f.add(op.record(b, doc, op.keyOf(q, shown), q.Payload))
+			} else {
+				f.foreign++
+			}
+		}
+		return items, nil
+	})
+	f.complete = f.complete && done
+	return f, e
+}
+
+var linkNext = regexp.MustCompile(`<([^>]*)>[^,]*;\s*rel="?next"?`)
+
+// pagesOf makes the calls of one question. each looks at an answer and returns
+// its records. done is false when pages were left unread.
+func (c *Connector) pagesOf(ctx context.Context, op *operation, b *block, s *scope, n *tally,
+	each func(*answer, judged, bool) ([]any, *connectors.Error)) (done bool, e *connectors.Error) {
+	p := b.pages
+	page := 0
+	s.page = ""
+	if p != nil && p.counting() {
+		page = p.from
+		s.page = strconv.Itoa(page)
+	}
+	seen := map[string]bool{}
+	req, err := b.req.build(c.def.base, s)
+	for calls := 1; ; calls++ {
+		if err != nil {
+			return false, c.unbuildable(err)
+		}
+		ans, j, failed, e := c.ask(ctx, op.rules, onLookup, req, b.req.bucket, n)
+		if e != nil {
+			return false, e
+		}
+		items, e := each(ans, j, failed)
+		if e != nil {
+			return false, e
+		}
+		if p == nil || failed {
+			return true, nil
+		}
+		if p.more != nil && !p.more.truthy(ans.doc) {
+			return true, nil
+		}
+		var token string
+		switch {
+		case p.counting():
+			if len(items) == 0 || p.size > 0 && len(items) < p.size {
+				return true, nil
+			}
+			if p.total != nil {
+				total, ok := number(p.total.text1(ans.doc))
+				if !ok {
+					return false, nil
+				}
+				if float64(calls) >= total {
+					return true, nil
+				}
+			}
+			page += p.step
+			token = strconv.Itoa(page)
+		case p.link:
+			if m := linkNext.FindStringSubmatch(strings.Join(ans.header.Values("Link"), ",")); m != nil {
+				token = m[1]
+			}
+		case p.url != nil:
+			token = p.url.text1(ans.doc)
+		default:
+			token = p.next.text1(ans.doc)
+		}
+		if token == "" {
+			// No cursor is the end, unless the answer says that more follows.
+			return p.more == nil, nil
+		}
+		if calls >= p.max || seen[token] {
+			return false, nil
+		}
+		seen[token] = true
+		if p.link || p.url != nil {
+			next, e := nextURL(req.URL, token)
+			if e != nil {
+				return false, e
+			}
+			req.URL = next
+			if req.Method != http.MethodGet {
+				req.Method, req.Body = http.MethodGet, nil
+				req.Header.Del("Content-Type")
+			}
+			continue
+		}
+		s.page = token
+		req, err = b.req.build(c.def.base, s)
+	}
+}
+
+// nextURL is the address of the next page, which must be at the same place:
+// credentials go nowhere else.
+func nextURL(from *url.URL, ref string) (*url.URL, *connectors.Error) {
+	u, err := url.Parse(ref)
+	if err == nil {
+		u = from.ResolveReference(u)
+	}
+	if err != nil || u.Scheme != from.Scheme || u.Host != from.Host || u.User != nil {
+		return nil, &connectors.Error{Kind: connectors.KindMalformed, Message: "the next page is at another host; not asked"}
+	}
+	u.Fragment = ""
+	return u, nil
+}
+
+// unbuildable is a request that cannot be made from this entry.
+func (c *Connector) unbuildable(err error) *connectors.Error {
+	return &connectors.Error{Kind: connectors.KindBadKey, Message: c.line("the request cannot be built: " + err.Error())}
+}
+
+// confirm reads each hit, and a known remote id, directly: the read decides. A
+// hit that is not there any more was removed since.
+func (c *Connector) confirm(ctx context.Context, op *operation, q connectors.Query, f *found, n *tally) *connectors.Error {
+	hits := f.records
+	f.records = nil
+	known := q.RemoteID == ""
+	for _, hit := range hits {
+		if hit.ID == "" {
+			f.records = append(f.records, hit)
+			continue
+		}
+		known = known || hit.ID == q.RemoteID
+		r, e := c.readOne(ctx, op, q, hit.ID, n)
+		if e != nil {
+			return e
+		}
+		switch {
+		case len(r.records) > 0:
+			f.merge(found{records: r.records, complete: true})
+		case r.foreign > 0:
+			f.foreign += r.foreign // the search was behind: it is somebody else's by now
+		default:
+			hit.Standing = connectors.StandingReversed
+			f.add(hit)
+		}
+	}
+	if known {
+		return nil
+	}
+	r, e := c.readOne(ctx, op, q, q.RemoteID, n)
+	if e != nil {
+		return e
+	}
+	f.merge(found{records: r.records, foreign: r.foreign, complete: true})
+	return nil
+}
+
+func (c *Connector) readOne(ctx context.Context, op *operation, q connectors.Query, id string, n *tally) (found, *connectors.Error) {
+	s := newScope(q, lastKey(q), op.read)
+	s.id = id
+	return c.askBlock(ctx, op, op.read, q, s, n)
+}
+
+func lastKey(q connectors.Query) string {
+	if len(q.Keys) == 0 {
+		return ""
+	}
+	return q.Keys[len(q.Keys)-1]
+}
+
+// askTwin looks by business identity. Records that show our key are ours after
+// all; the others are of another origin.
+func (c *Connector) askTwin(ctx context.Context, op *operation, q connectors.Query, f *found, n *tally) *connectors.Error {
+	b := op.twin
+	s := newScope(q, lastKey(q), b)
+	if _, err := b.req.build(c.def.base, s); errors.Is(err, errSkip) {
+		return nil // the entry has no such identity
+	}
+	done, e := c.pagesOf(ctx, op, b, s, n, func(ans *answer, j judged, failed bool) ([]any, *connectors.Error) {
+		if failed {
+			if j.finding == findNone || j.finding == findGone {
+				return nil, nil
+			}
+			return nil, j.error()
+		}
+		if ans.bad != nil {
+			return nil, c.malformed(ans)
+		}
+		items, err := b.records(ans.doc)
+		if err != nil {
+			return nil, &connectors.Error{Kind: connectors.KindMalformed, HTTPStatus: ans.status, Message: c.line(err.Error())}
+		}
+		for _, item := range items {
+			doc := document{body: item, header: ans.header}
+			shown, ours := b.shown(doc, op.expected(q))
+			r := op.record(b, doc, op.keyOf(q, shown), q.Payload)
+			if !ours {
+				r.Key, r.Origin = "", true
+			}
+			f.add(r)
+		}
+		return items, nil
+	})
+	f.complete = f.complete && done
+	return e
+}

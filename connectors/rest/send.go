@@ -1,0 +1,127 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/connectors/httpclient"
+)
+
+// Send implements connectors.Sender.
+func (c *Connector) Send(ctx context.Context, s connectors.Send) connectors.SendResult {
+	notSent := func(kind connectors.Kind, message string) connectors.SendResult {
+		return connectors.SendResult{
+			Classified: connectors.Classified{Kind: kind, Effect: connectors.EffectNotDone, Rule: "not sent"},
+			Message:    c.line(message),
+		}
+	}
+	op, err := c.operation(s.Operation)
+	if err != nil {
+		return notSent(connectors.KindUnsupported, err.Error())
+	}
+	if op.send == nil {
+		return notSent(connectors.KindUnsupported, "the definition has no send for this operation")
+	}
+	req, err := op.send.req.build(c.def.base, &scope{
+		key: s.Key, idempotencyKey: s.IdempotencyKey, actionKey: s.ActionKey, recordID: s.RecordID, subject: s.Subject,
+		payload: s.Payload, payloadType: s.PayloadType,
+	})
+	if err != nil {
+		return notSent(connectors.KindBadKey, "the request cannot be built: "+err.Error())
+	}
+	token, e := c.authorize(ctx, &req)
+	if e == nil {
+		e = c.wait(ctx, op.send.req.bucket)
+	}
+	if e != nil {
+		r := notSent(e.Kind, e.Message)
+		r.HTTPStatus, r.Code, r.RetryAfter, r.Pauses = e.HTTPStatus, e.Code, e.RetryAfter, e.Pauses
+		return r
+	}
+	resp, sent, err := c.http.Write(ctx, req, s.SendBy)
+	if err != nil {
+		return c.unanswered(sent, err)
+	}
+	r := c.sendResult(op, newAnswer(resp))
+	r.Wrote = sent.Wrote
+	if r.Kind == connectors.KindAuth && token != "" {
+		c.forget(token)
+	}
+	return r
+}
+
+// unanswered is a send whose answer did not come, or not whole. Only where not
+// one byte was handed over is it known that nothing was done.
+func (c *Connector) unanswered(sent httpclient.Sent, err error) connectors.SendResult {
+	r := connectors.SendResult{Wrote: sent.Wrote, Message: c.line(err.Error())}
+	r.Kind, r.Effect, r.Rule = connectors.KindNetwork, connectors.EffectUnknown, "default no answer"
+	var he *httpclient.Error
+	if errors.As(err, &he) {
+		r.Kind, r.HTTPStatus = he.Kind, he.Status
+		if he.Header != nil {
+			r.RetryAfter = httpclient.ParseRetryAfter(he.Header, time.Now())
+		}
+	}
+	if !sent.Wrote {
+		r.Effect, r.Rule = connectors.EffectNotDone, "not sent"
+		return r
+	}
+	switch r.Kind {
+	case connectors.KindStopping:
+		// It was under way when we stopped: an attempt like any other.
+		r.Kind = connectors.KindTimeout
+	case connectors.KindMalformed:
+		r.Kind = connectors.KindUnknown
+	}
+	return r
+}
+
+// sendResult judges the answer to a send.
+func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult {
+	r := connectors.SendResult{Answered: true, Wrote: true}
+	r.Replayed = op.idempotency.replayed(ans)
+	j, failed := c.judge(op.rules, onSend, ans)
+	r.HTTPStatus = ans.status
+	r.RemoteID = op.send.id.text1(ans.doc)
+	if !failed {
+		r.Effect, r.KeySpent = connectors.EffectDone, j.spent
+		r.Rule = "default 2xx"
+		if j.rule != "" {
+			r.Rule = j.rule
+		}
+		if op.send.id == nil || r.RemoteID != "" || slices.Contains(op.send.empty, ans.status) {
+			return r
+		}
+		// A 2xx without the proof that the definition asks for.
+		r.Effect, r.Rule, r.Kind = connectors.EffectUnknown, "no id in a 2xx", connectors.KindSilentNoop
+		r.Message = c.line("answered " + ans.message() + ", but nothing stands at " + op.send.id.text)
+		if ans.bad != nil {
+			r.Kind = connectors.KindUnknown
+			r.Message = c.line(ans.bad.Error())
+		}
+		return r
+	}
+	r.Classified = connectors.Classified{Kind: j.kind, Effect: j.effect, HTTPStatus: ans.status, Code: j.code, Rule: j.rule,
+		KeySpent: j.spent || r.Replayed, Refuses: j.refuses, Pauses: j.pauses}
+	r.Message, r.RetryAfter = j.message, j.wait
+	r.RemoteID = ""
+	if len(j.ids) > 0 {
+		r.RemoteID = j.ids[0]
+	}
+	if j.effect == connectors.EffectDone && !j.classed {
+		r.Kind, r.Message = "", ""
+		r.RemoteID = op.send.id.text1(ans.doc)
+	}
+	return r
+}
+
+// replayed tells whether an answer is a stored one given again.
+func (r idempotencyRule) replayed(ans *answer) bool {
+	if r.header == "" {
+		return false
+	}
+	return slices.ContainsFunc(ans.header.Values(r.header), func(v string) bool { return slices.Contains(r.is, v) })
+}
