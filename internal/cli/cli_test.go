@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/internal/config"
+)
+
+func TestExitCode(t *testing.T) {
+	stopped, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrInterrupted)
+	cases := map[string]struct {
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		"no error":                                         {context.Background(), nil, ExitDone},
+		"no error, although a signal came":                 {stopped, nil, ExitDone},
+		"any error":                                        {context.Background(), errors.New("x"), ExitFailed},
+		"a mistake in usage":                               {context.Background(), usagef("x"), ExitUsage},
+		"a mistake in usage, wrapped":                      {context.Background(), fmt.Errorf("y: %w", usagef("x")), ExitUsage},
+		"mistakes in the config":                           {context.Background(), asUsage(config.Errors{{Message: "x"}}), ExitUsage},
+		"a status that a command chose":                    {context.Background(), exitStatus(ExitCouldNotAsk), ExitCouldNotAsk},
+		"an error after a signal":                          {stopped, errors.New("context canceled"), ExitInterrupted},
+		"a mistake in usage stays one, interrupted or not": {stopped, usagef("x"), ExitUsage},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := exitCode(c.ctx, c.err); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// run is one command line with streams that are no terminal.
+func run(t *testing.T, out io.Writer, args ...string) (code int, stderr string) {
+	t.Helper()
+	var errs bytes.Buffer
+	code = Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: out, Err: &errs, Now: time.Now,
+		Env: func(string) (string, bool) { return "", false }})
+	return code, errs.String()
+}
+
+func TestUsageMistakes(t *testing.T) {
+	cases := map[string]struct {
+		args string
+		want string
+	}{
+		"unknown command, near one":     {"entrys", `unknown command "entrys"; did you mean "entries"?`},
+		"unknown command, near none":    {"frobnicate", `unknown command "frobnicate"`},
+		"unknown flag, near one":        {"--sicne 24h", `unknown flag --sicne; did you mean "--since"?`},
+		"unknown flag of a command":     {"entries --conector x", `unknown flag --conector; did you mean "--connector"?`},
+		"unknown flag, near none":       {"entries --zzz", "unknown flag --zzz; run: reconcile entries --help"},
+		"a number that is none":         {"--limit ten", `--limit: "ten" is not a whole number`},
+		"a negative limit":              {"--limit -1", "--limit -1"},
+		"an argument too many":          {"show a b", `show: one argument too many: "b"`},
+		"an argument missing":           {"key crm", "key needs KEY"},
+		"a subcommand missing":          {"policy", "policy needs one of: check, explain, test"},
+		"an unknown subcommand":         {"policy chek", `policy: unknown command "chek"; did you mean "check"?`},
+		"an unknown format":             {"--output jsn", `--output: "jsn" is none of table, json, csv; did you mean "json"?`},
+		"no lookups in a real pass":     {"--no-lookups", "--no-lookups works with --dry-run only"},
+		"a later command":               {"prune", "prune: not supported yet"},
+		"a later command with flags":    {"erase --all x", "erase: not supported yet"},
+		"a later report":                {"report weekly", "report weekly: not supported yet"},
+		"an unknown report":             {"report outcome", `no report "outcome"; did you mean "outcomes"?`},
+		"n8n records":                   {"import --format n8n x", "import --format n8n: not supported yet"},
+		"stdin twice":                   {"import - -", "stdin can be read only once"},
+		"week and since":                {"report outcomes --week 2026-W48 --since 1d", "--week is a window of its own"},
+		"a payload in a table":          {"entries --payload", "--payload works with --output json only"},
+		"review without keys":           {"review retry", "needs KEY"},
+		"review with keys and flags":    {"review retry k --owner x", "give keys or flags"},
+		"resolve without a note":        {"review resolve k", "needs --note"},
+		"override without a note":       {"review retry k --override", "--override needs --note"},
+		"review with nobody to ask":     {"review retry k", "give --yes"},
+		"an instant that is none":       {"--since 24x", `--since: "24x" is not an instant`},
+		"a window that ends too early":  {"--since 1h --until 2h", "is not before --until"},
+		"an unknown state":              {"entries --state ambigous", `did you mean "ambiguous"?`},
+		"a connector that is not there": {"--connector crm", `no connector "crm" in the config`},
+		"a config that is not there":    {"--config nowhere.toml entries", "nowhere.toml: no such file"},
+		"a ledger that is none":         {"entries --ledger mysql://x", "--ledger"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+			var out bytes.Buffer
+			code, stderr := run(t, &out, strings.Fields(c.args)...)
+			if code != ExitUsage || !strings.Contains(stderr, "reconcile: ") || !strings.Contains(stderr, c.want) {
+				t.Errorf("reconcile %s: exit %d, stderr %q; want exit 2 and %q", c.args, code, stderr, c.want)
+			}
+			if out.Len() > 0 {
+				t.Errorf("stdout: %q", out.String())
+			}
+		})
+	}
+}
+
+// failing is a stdout that cannot be written.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestStdoutThatCannotBeWritten(t *testing.T) {
+	code, stderr := run(t, failing{syscall.ENOSPC}, "version")
+	if code != ExitFailed || !strings.Contains(stderr, "no space left") {
+		t.Errorf("full disk: exit %d, stderr %q", code, stderr)
+	}
+	code, stderr = run(t, failing{syscall.EPIPE}, "version")
+	if code != ExitDone || stderr != "" {
+		t.Errorf("closed pipe: exit %d, stderr %q; want a quiet 0", code, stderr)
+	}
+}
+
+func TestEveryCommandHasHelpThatNeedsNoManual(t *testing.T) {
+	root := newRoot(&app{})
+	for _, c := range root.Commands() {
+		if c.Short == "" {
+			t.Errorf("%s has no short text", c.Name())
+		}
+		if c.GroupID == "" {
+			t.Errorf("%s is in no group", c.Name())
+		}
+		if c.GroupID == groupLater || c.Name() == "help" || c.Name() == "completion" || c.Name() == "version" || c.Long == "" && c.HasSubCommands() {
+			continue
+		}
+		if c.Long == "" || c.Example == "" {
+			t.Errorf("%s has no long text or no example", c.Name())
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for typed, want := range map[string]string{"entrys": "entries", "conector": "connector", "xyz": "", "": "", "staet": "state"} {
+		if got := nearest(typed, []string{"entries", "connector", "state", "show"}); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", typed, got, want)
+		}
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for in, want := range map[string]string{"run_8f2:create-contact": "run_8f2:create-contact", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'"} {
+		if got := shellQuote(in); got != want {
+			t.Errorf("shellQuote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
