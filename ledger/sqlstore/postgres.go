@@ -33,7 +33,7 @@ var postgres = &dialect{
 		"system":      `(SELECT CAST(c.system_identifier AS text) FROM pg_control_system() AS c)`,
 		// Not from pg_control_checkpoint(): after a failover that names the old
 		// timeline until the first checkpoint.
-		"timeline": `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`,
+		"timeline": `(SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))`,
 		"same server": `(SELECT m.value FROM meta AS m WHERE m.name = 'system_identifier') IN ('', {system})
 			AND (SELECT m.value FROM meta AS m WHERE m.name = 'timeline') IN ('', {timeline})`,
 	},

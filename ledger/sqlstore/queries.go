@@ -158,6 +158,14 @@ var (
 		column{name: "id", kind: kindInt}, column{name: "token", kind: kindInt}, column{name: "from_state", kind: kindText},
 		column{name: "raise", kind: kindInt}, column{name: "added", kind: kindInt})
 
+	// standsLayout is what must be known of an entry to change it.
+	standsLayout = entryLayout.only("id", "action_key", "state", "effect", "fencing_token", "lease_holder", "lease_until",
+		"outcome", "class", "owner", "original_owner", "flags", "reason", "attempts", "provider_key", "looks_answered",
+		"lane", "generation")
+
+	leaseLayout = layout{columns: []column{{name: "id", kind: kindInt}, {name: "token", kind: kindInt},
+		{name: "holder"}, {name: "until", kind: kindInt}}}
+
 	useLayout = layout{columns: []column{{name: "connector"}, {name: "operation"}, {name: "provider_key"}}}
 
 	holderLayout = layout{columns: []column{{name: "outcome_key"}, {name: "entry_id", kind: kindInt}, {name: "taken_at", kind: kindInt}}}
@@ -190,11 +198,15 @@ func newFragments(d *dialect) map[string]string {
 		"history+":   newHistoryLayout.list(""),
 		"n.history":  newHistoryLayout.list("n."),
 		"lane":       laneLayout.list(""),
+		"n.lane":     laneLayout.list("n."),
+		"e.stands":   standsLayout.list("e."),
+		"row start":  oneRow(startLayout),
 
 		"rows new":      d.rows(newLayout),
 		"rows apply":    d.rows(applyLayout),
 		"rows update":   d.rows(updateLayout),
-		"rows start":    d.rows(startLayout),
+		"rows lease":    d.rows(leaseLayout),
+		"rows lane":     d.rows(laneLayout),
 		"rows attempt":  d.rows(attemptLayout),
 		"rows evidence": d.rows(newEvidenceLayout),
 		"rows history":  d.rows(newHistoryLayout),
@@ -205,4 +217,11 @@ func newFragments(d *dialect) map[string]string {
 		f[name] = text
 	}
 	return f
+}
+
+// oneRow is a table n of one row, in a form that both databases read.
+func oneRow(l layout) string {
+	return "(SELECT " + joined(len(l.columns), func(i int) string {
+		return "CAST(" + cell(i) + " AS " + postgresType(l.columns[i].kind) + ") AS " + l.columns[i].name
+	}) + ") AS n"
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -113,15 +114,28 @@ func snake(s string) string {
 
 // without returns the layout less the columns named.
 func (l layout) without(names ...string) layout {
-	drop := map[string]bool{}
-	for _, n := range names {
-		drop[n] = true
-	}
 	out := layout{table: l.table}
 	for _, c := range l.columns {
-		if !drop[c.name] {
+		if !slices.Contains(names, c.name) {
 			out.columns = append(out.columns, c)
 		}
+	}
+	if len(out.columns)+len(names) != len(l.columns) {
+		panic(fmt.Sprintf("sqlstore: table %s does not have all of %q", l.table, names))
+	}
+	return out
+}
+
+// only returns the layout of the columns named, in the order of the struct.
+func (l layout) only(names ...string) layout {
+	out := layout{table: l.table}
+	for _, c := range l.columns {
+		if slices.Contains(names, c.name) {
+			out.columns = append(out.columns, c)
+		}
+	}
+	if len(out.columns) != len(names) {
+		panic(fmt.Sprintf("sqlstore: table %s does not have all of %q", l.table, names))
 	}
 	return out
 }

@@ -59,7 +59,7 @@ type Store struct {
 	closed  error
 }
 
-// var _ ledger.Store = (*Store)(nil)
+var _ ledger.Store = (*Store)(nil)
 
 // How often a transaction is repeated that the database broke off in favour of
 // another (SQLSTATE 40001, 40P01), or that met a key written at the same time.

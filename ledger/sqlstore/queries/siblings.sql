@@ -1,0 +1,48 @@
+-- fragment: sibling columns
+h.action_key, h.state, h.effect, h.outcome, h.remote_id, h.settled_at
+
+-- fragment: same record
+l.connector = e.connector AND l.operation = e.operation
+            AND substr(l.record_id, 1, 128) = substr(e.record_id, 1, 128) AND l.record_id = e.record_id
+
+-- fragment: same content
+substr(l.payload_digest, 1, 16) = substr(e.payload_digest, 1, 16) AND l.payload_digest = e.payload_digest
+
+-- name: siblings
+-- By outcome: all of them, but no more than fifty an entry, those first that
+-- matter. By record: one of a kind is enough to be in the way.
+SELECT x.id, x.kind, x.action_key, x.state, x.effect, x.outcome, x.remote_id, x.settled_at, x.holder
+  FROM (SELECT e.id, 'outcome' AS kind, {sibling columns},
+               CASE WHEN k.entry_id = h.id AND {holds} THEN 1 ELSE 0 END AS holder,
+               row_number() OVER (PARTITION BY e.id ORDER BY
+                   CASE WHEN {holds} THEN 0 ELSE 1 END, CASE WHEN k.entry_id = h.id THEN 0 ELSE 1 END, h.id) AS place
+          FROM entry AS e
+          JOIN entry AS h ON h.outcome_key = e.outcome_key AND h.id <> e.id
+          LEFT JOIN outcome_holder AS k ON k.outcome_key = e.outcome_key
+         WHERE e.id {any id} AND e.outcome_key <> '' AND h.outcome_key <> '') AS x
+ WHERE x.place <= 50
+UNION ALL
+-- Older, and still open.
+SELECT e.id, 'look_alike', {sibling columns}, 0
+  FROM entry AS e
+  JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
+         WHERE {same record} AND {same content} AND l.settled_at = 0 AND l.id < e.id LIMIT 1)
+ WHERE e.id {any id} AND e.outcome_key = ''
+UNION ALL
+-- Applied since this one came: it was open then.
+SELECT e.id, 'look_alike', {sibling columns}, 0
+  FROM entry AS e
+  JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
+         WHERE {same record} AND {same content} AND l.settled_at >= e.received_at AND l.settled_at > 0
+           AND l.outcome = 'applied' AND l.id <> e.id
+         ORDER BY l.settled_at LIMIT 1)
+ WHERE e.id {any id} AND e.outcome_key = ''
+UNION ALL
+-- Newer on the same record, and sent or applied.
+SELECT e.id, 'record', {sibling columns}, 0
+  FROM entry AS e
+  JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
+         WHERE {same record} AND l.id > e.id
+           AND (l.send_count > 0 OR l.effect <> 'not_done' OR l.state = 'in_flight' OR l.outcome = 'applied')
+         ORDER BY l.id DESC LIMIT 1)
+ WHERE e.id {any id} AND e.record_id <> ''
