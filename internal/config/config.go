@@ -199,7 +199,7 @@ func (c *Config) readLedger(t *table) {
 			t.refuse("url", "%v", err)
 		}
 		c.Ledger.URL = NewSecret(u)
-		t.r.secrets = append(t.r.secrets, urlPassword(u))
+		t.r.secrets = append(t.r.secrets, credentials(u)...)
 		t.note("url", RedactURL(u))
 		c.Ledger.AutoMigrate = t.truth("auto_migrate", false)
 		c.Ledger.Lease = t.durationOr("lease", defaultLease, "60s")
@@ -360,7 +360,7 @@ func readURL(t *table, key string, schemes ...string) Secret {
 		t.r.secrets = append(t.r.secrets, s)
 		t.note(key, u.Scheme+"://"+u.Host+"/"+redacted)
 	} else {
-		t.r.secrets = append(t.r.secrets, urlPassword(s))
+		t.r.secrets = append(t.r.secrets, credentials(s)...)
 		t.note(key, RedactURL(s))
 	}
 	return NewSecret(s)

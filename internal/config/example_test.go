@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/connectors/all"
 )
 
 var update = flag.Bool("update", false, "rewrite config.example.toml")
@@ -46,8 +49,16 @@ func loadExample(t *testing.T) (*Config, *source, *reader) {
 	return c, src, r
 }
 
+// Its definition is opened by the real connectors.
 func TestExampleLoadsWithoutWarning(t *testing.T) {
 	c, _, _ := loadExample(t)
+	reg, err := connectors.NewRegistry(all.Descriptors()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.OpenConnectors(reg, nil); err != nil {
+		t.Errorf("connectors: %v", err)
+	}
 	if len(c.Warnings) > 0 {
 		t.Errorf("warnings: %q", c.Warnings)
 	}
@@ -119,6 +130,13 @@ func TestSampleLoadsWithEveryLineInUse(t *testing.T) {
 	c, err := Load("reconcile.toml", exampleEnv)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
+	}
+	reg, err := connectors.NewRegistry(all.Descriptors()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.OpenConnectors(reg, nil); err != nil {
+		t.Errorf("connectors: %v", err)
 	}
 	if len(c.Warnings) > 0 || len(c.Policies.List) != 1 || len(c.Connectors) != 1 {
 		t.Errorf("got warnings %q, %d policies, %d connectors", c.Warnings, len(c.Policies.List), len(c.Connectors))

@@ -57,12 +57,15 @@ func named(path, by string) (string, bool, error) {
 // LedgerURL says which ledger to open: the --ledger flag, else
 // RECONCILE_LEDGER, else the config's url. A relative SQLite file is relative
 // to the config's folder when the config names it (the default included), and
-// to the working folder when flag or environment do.
+// to the working folder when flag or environment do. Its credentials join
+// those that c.Secrets returns.
 func LedgerURL(flag string, env func(string) (string, bool), c *Config) (string, error) {
 	if flag != "" {
+		c.secrets = append(c.secrets, credentials(flag)...)
 		return flag, prefixed("--ledger", checkLedgerURL(flag))
 	}
 	if u, ok := env("RECONCILE_LEDGER"); ok && u != "" {
+		c.secrets = append(c.secrets, credentials(u)...)
 		return u, prefixed("RECONCILE_LEDGER", checkLedgerURL(u))
 	}
 	u := c.Ledger.URL.Reveal()
@@ -124,12 +127,21 @@ func RedactURL(s string) string {
 	return secretParam.ReplaceAllString(s, "${1}"+redacted)
 }
 
-// urlPassword returns the password in an address, as written there.
-func urlPassword(s string) string {
+// credentials returns the password in an address and what else RedactURL takes
+// out of it. Each is given decoded, as it shows up elsewhere.
+func credentials(s string) []string {
 	u, err := url.Parse(s)
-	if err != nil || u.User == nil {
-		return ""
+	if err != nil {
+		return nil
 	}
-	p, _ := u.User.Password()
-	return p
+	var found []string
+	if p, ok := u.User.Password(); ok {
+		found = append(found, p)
+	}
+	for name, values := range u.Query() {
+		if secretParam.MatchString("?" + name + "=") {
+			found = append(found, values...)
+		}
+	}
+	return found
 }

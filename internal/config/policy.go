@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -431,7 +433,7 @@ func (o origin) matchLine(key string) (line int, path string) {
 
 // pathCause takes the path off an error that already has it.
 func pathCause(err error) error {
-	if pe, ok := err.(*os.PathError); ok {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		return pe.Err
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,9 +103,12 @@ func TestDescribeShowsNoSecret(t *testing.T) {
 func TestSecretsForMasking(t *testing.T) {
 	c := mustLoad(t, map[string]string{"reconcile.toml": fmt.Sprintf(canaryConfig, "")}, canaryEnv...)
 	want := []string{"https://chat.example/CANARY1slack", "from-the-environment", "https://x.example/p", "https://x.example/y",
-		"CANARY5ledger", "CANARY6bearer", "CANARY2hook", "CANARY3mail", "CANARY4sign"}
+		"CANARY5ledger", "CANARY6bearer", "CANARY8param", "CANARY2hook", "CANARY3mail", "CANARY4sign"}
 	if d := cmp.Diff(want, c.Secrets()); d != "" {
 		t.Errorf("secrets (-want +got):\n%s", d)
+	}
+	if _, err := LedgerURL("postgres://ada:from-the-flag@h/db", environ(), c); err != nil || !slices.Contains(c.Secrets(), "from-the-flag") {
+		t.Errorf("a password on the command line is not among %q, %v", c.Secrets(), err)
 	}
 }
 
