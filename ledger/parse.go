@@ -93,6 +93,7 @@ type parser struct {
 	payload []byte
 	text    bool // payload came as payload_text
 	given   [2]bool
+	digest  string // of an export
 }
 
 // fail notes a mistake in a member of the object being read.
@@ -199,7 +200,10 @@ func (p *parser) unknown(name []byte) {
 // exported says whether a member belongs to an export.
 func (p *parser) exported(name, val []byte) bool {
 	switch string(name) {
-	case "export", "state", "effect", "outcome", "flags", "keys", "evidence", "history", "ledger", "payload_digest":
+	case "export", "state", "effect", "outcome", "flags", "keys", "evidence", "history", "ledger":
+		return true
+	case "payload_digest": // of the bytes as received, where others are stored
+		p.key("payload_digest", val, &p.digest)
 		return true
 	case "payload_base64":
 		s, ok := p.string("payload_base64", val)
@@ -364,6 +368,9 @@ func (p *parser) finish() {
 	r.SetPayload(p.payload, p.opts.PayloadMax)
 	if p.opts.Redact != nil && r.Excerpt != "" {
 		r.Excerpt = excerpt(p.payload, p.opts.Redact)
+	}
+	if p.digest != "" {
+		r.PayloadDigest = p.digest
 	}
 	sort.Strings(r.Unknown)
 

@@ -110,7 +110,7 @@ func earlier(a, b time.Time) time.Time {
 func AfterFailure(e ledger.Entry, as []ledger.Attempt, p Policy, op connectors.Operation, owners Owners, now time.Time) ledger.Entry {
 	s := Setting{Op: op, Policy: p, Owners: owners, Now: now}
 	last := lastFailure(as)
-	if e.Driver == DriverPlatform {
+	if Driving(e, now) {
 		at := now
 		if ledger.EffectOf(as) == ledger.EffectNotDone && e.DriverUntil.After(now) {
 			at = e.DriverUntil // nothing is in doubt until then
