@@ -22,6 +22,7 @@ type guardedConn struct {
 	now      func() time.Duration
 	deadline time.Duration // of now
 	written  int64         // since arm
+	writing  int           // writes under way: their bytes may be out already
 	refused  bool
 	keep     bool // closing may end the connection in order
 }
@@ -45,11 +46,13 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 		c.mu.Unlock()
 		return 0, errTooLate
 	}
+	c.writing++
 	c.mu.Unlock()
 	// A stop right here cannot be closed from this side: see the spec,
 	// section 6, "What cannot be closed".
 	n, err := c.Conn.Write(b)
 	c.mu.Lock()
+	c.writing--
 	c.written += int64(n)
 	c.mu.Unlock()
 	return n, err
@@ -60,7 +63,7 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 func (c *guardedConn) wrote() (any, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.written > 0, c.refused
+	return c.written > 0 || c.writing > 0, c.refused
 }
 
 // release lets the connection be closed in order: the answer was read.

@@ -336,6 +336,7 @@ func (c *Connector) confirm(ctx context.Context, op *operation, q connectors.Que
 		known = known || hit.ID == q.RemoteID
 		r, e := c.readOne(ctx, op, q, hit.ID, n)
 		if e != nil {
+			f.records = nil // an undecided hit may be a second one
 			return e
 		}
 		switch {

@@ -216,4 +216,3 @@ func TestBillingExampleOfTheSpec(t *testing.T) {
 		t.Errorf("message %q holds the token", res.Message)
 	}
 }
-

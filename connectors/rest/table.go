@@ -112,24 +112,30 @@ func suggest(word string, known []string) string {
 	return "known here: " + strings.Join(known, ", ")
 }
 
-// distance is the Levenshtein distance.
+// distance is how many letters must be changed, added, dropped or swapped with
+// their neighbour.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
 			cost := 1
-			if a[i] == b[j] {
+			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }
 
 func (t *table) str(key string) (string, bool) {
@@ -419,8 +425,23 @@ func (p *problems) expand(path string, v any, env func(string) (string, bool), g
 				return ""
 			}
 			given[path] = append(given[path], value)
+			if isTemplate(path) {
+				value = strings.NewReplacer("{", "{{", "}", "}}").Replace(value)
+			}
 			return value
 		})
 	}
 	return v
+}
+
+// isTemplate tells whether the text at a path may hold placeholders: there a
+// brace that environment brings is only a brace.
+func isTemplate(path string) bool {
+	steps := strings.Split(path, ".")
+	if steps[0] == "auth" && (len(steps) < 2 || steps[1] != "login") {
+		return false
+	}
+	return slices.ContainsFunc(steps, func(s string) bool {
+		return slices.Contains([]string{"headers", "query", "json", "form", "text", "path", "variables", "each"}, s)
+	})
 }

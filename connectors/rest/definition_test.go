@@ -1,0 +1,199 @@
+package rest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+)
+
+// fieldErrors opens a definition and returns its mistakes by path.
+func fieldErrors(t *testing.T, text string) map[string]string {
+	t.Helper()
+	_, err := Open(connectors.Config{Name: "sys", Table: fromTOML(t, text), Env: env("SET", "value-from-env")})
+	out := map[string]string{}
+	for err := range eachError(err) {
+		var f *connectors.FieldError
+		if !errors.As(err, &f) {
+			t.Errorf("not a FieldError: %v", err)
+			continue
+		}
+		out[f.Path] += f.Message + "\n"
+	}
+	return out
+}
+
+func eachError(err error) func(func(error) bool) {
+	return func(yield func(error) bool) {
+		joined, ok := err.(interface{ Unwrap() []error })
+		if !ok {
+			if err != nil {
+				yield(err)
+			}
+			return
+		}
+		for _, e := range joined.Unwrap() {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+func TestMistakesAreRefusedWithTheirRemedy(t *testing.T) {
+	const head = "base_url = \"https://sys.example\"\n"
+	const lookup = `lookup = { method = "GET", path = "/x", query = { k = "{key}" }, items = "data", match = "k", id = "id" }` + "\n"
+	op := func(lines ...string) string {
+		return head + "[[operation]]\nname = \"a\"\n" + strings.Join(lines, "\n")
+	}
+	cases := map[string]struct{ text, path, say string }{
+		"unknown connector key":             {"base_ulr = \"x\"\n" + op(lookup), "base_ulr", `did you mean "base_url"?`},
+		"unknown operation key":             {op(lookup, `cannary = "x"`), "operation.0.cannary", `did you mean "canary"?`},
+		"unknown block key":                 {op(`lookup = { method = "GET", path = "/x", itmes = "data", match = "k" }`), "operation.0.lookup.itmes", `did you mean "items"?`},
+		"unknown key far from all":          {op(lookup, `zzzzzzzzzz = 1`), "operation.0.zzzzzzzzzz", "known here: absence"},
+		"no base_url":                       {"[[operation]]\nname = \"a\"", "base_url", "missing"},
+		"base_url without scheme":           {"base_url = \"sys.example\"\n[[operation]]\nname = \"a\"", "base_url", "https://"},
+		"base_url with query":               {"base_url = \"https://sys.example?x=1\"\n[[operation]]\nname = \"a\"", "base_url", "query = {"},
+		"no operation":                      {head, "operation", "[[connectors.sys.operation]]"},
+		"operation without name":            {head + "[[operation]]\n" + lookup, "operation.0.name", "missing"},
+		"operation twice":                   {op(lookup) + "[[operation]]\nname = \"a\"", "operation.1.name", "twice"},
+		"items without match":               {op(`lookup = { method = "GET", path = "/x", query = { k = "{key}" }, items = "data" }`), "operation.0.lookup.match", "missing"},
+		"body is the record, without match": {op(`lookup = { method = "GET", path = "/x/{key}" }`), "operation.0.lookup.match", "must show our key too"},
+		"status without statuses":           {op(`lookup = { method = "GET", path = "/x/{key}", match = "k", status = "s" }`), "operation.0.statuses", "map each status"},
+		"statuses without status":           {op(lookup, `statuses = { a = "applied" }`), "operation.0.statuses", "no block has a status"},
+		"a standing that does not exist":    {op(`lookup = { method = "GET", path = "/x/{key}", match = "k", status = "s" }`, `statuses = { a = "aplied" }`), "operation.0.statuses.a", `did you mean "applied"?`},
+		"batch without max":                 {op(`lookup = { method = "GET", path = "/x", query = { k = "{key}" }, items = "d", match = "k", batch = { each = "{key}", query = { k = "{each}" } } }`), "operation.0.lookup.batch.max", "missing"},
+		"batch without each":                {op(`lookup = { method = "GET", path = "/x", query = { k = "{key}" }, items = "d", match = "k", batch = { max = 5 } }`), "operation.0.lookup.batch.each", "missing"},
+		"each that stands nowhere":          {op(`lookup = { method = "GET", path = "/x", query = { k = "{key}" }, items = "d", match = "k", batch = { max = 5, each = "{key}" } }`), "operation.0.lookup.batch.each", "stands nowhere"},
+		"each in a longer text, no join":    {op(`lookup = { method = "GET", path = "/x", query = { k = "{key}" }, items = "d", match = "k", batch = { max = 5, each = "{key}", query = { k = "in ({each})" } } }`), "operation.0.lookup.batch.join", "missing"},
+		"unknown placeholder":               {op(`lookup = { method = "GET", path = "/x/{keys}", match = "k" }`), "operation.0.lookup.path", `did you mean "key"?`},
+		"placeholder of another block":      {op(`lookup = { method = "GET", path = "/x/{owner}", match = "k" }`), "operation.0.lookup.path", "unknown placeholder {owner} here"},
+		"unknown encoder":                   {op(`lookup = { method = "GET", path = "/x", query = { q = "k = {key:sqol}" }, match = "k" }`), "operation.0.lookup.query.q", `did you mean "soql"?`},
+		"from without encoder":              {op(`lookup = { method = "GET", path = "/x", query = { q = "{from}" }, match = "k" }`), "operation.0.lookup.query.q", "{from:rfc3339}"},
+		"stray brace":                       {op(`lookup = { method = "GET", path = "/x", query = { q = "a } {key}" }, match = "k" }`), "operation.0.lookup.query.q", "}}"},
+		"open brace":                        {op(`lookup = { method = "GET", path = "/x", query = { q = "{key" }, match = "k" }`), "operation.0.lookup.query.q", "{{"},
+		"query in a path":                   {op(`lookup = { method = "GET", path = "/x?k={key}", match = "k" }`), "operation.0.lookup.path", "query = {"},
+		"path without slash":                {op(`lookup = { method = "GET", path = "x", match = "k" }`), "operation.0.lookup.path", "start with /"},
+		"dots in a path":                    {op(`lookup = { method = "GET", path = "/x/../{key}", match = "k" }`), "operation.0.lookup.path", "leave the path"},
+		"a lookup that changes something":   {op(`lookup = { method = "DELETE", path = "/x/{key}", match = "k" }`), "operation.0.lookup.method", "may change something"},
+		"a send that changes nothing":       {op(`send = { method = "GET", path = "/x" }`), "operation.0.send.method", "changes nothing"},
+		"a mutation in a lookup":            {op(`lookup = { method = "POST", path = "/g", graphql = "mutation { x }", match = "k" }`), "operation.0.lookup.graphql", "send only"},
+		"two bodies":                        {op(`send = { method = "POST", path = "/x", json = { a = 1 }, text = "b", content_type = "text/plain" }`), "operation.0.send", "keep one"},
+		"a body in a GET":                   {op(`lookup = { method = "GET", path = "/x", json = { a = "{key}" }, match = "k" }`), "operation.0.lookup.method", "no body"},
+		"a path that does not parse":        {op(`lookup = { method = "GET", path = "/x/{key}", match = "a..b" }`), "operation.0.lookup.match", "is not a path"},
+		"an RFC 9535 path that does not":    {op(`lookup = { method = "GET", path = "/x/{key}", match = "$.a[?" }`), "operation.0.lookup.match", "is not a path"},
+		"brackets without $":                {op(`lookup = { method = "GET", path = "/x/{key}", match = "a[0]" }`), "operation.0.lookup.match", "start it with $"},
+		"a regexp that does not parse":      {op(lookup, `errors = [{ code = "a", like = "(", class = "quota" }]`), "operation.0.errors.0.like", "RE2"},
+		"like without group in a path":      {op(`lookup = { method = "GET", path = "/x/{key}", match = { path = "a", like = "b" } }`), "operation.0.lookup.match.like", "no group"},
+		"a bare number as duration":         {op(lookup, `timeout = "20"`), "operation.0.timeout", `"20s"`},
+		"a number as duration":              {op(lookup, `timeout = 20`), "operation.0.timeout", `"30s"`},
+		"a timeout of zero":                 {op(lookup, `timeout = "0s"`), "operation.0.timeout", "longer than zero"},
+		"absent_after of zero":              {op(lookup, `absent_after = 0`), "operation.0.absent_after", "out of range"},
+		"key_scope":                         {op(lookup, `key_scope = "world"`), "operation.0.key_scope", "account, credential, region"},
+		"a rule that tests nothing":         {op(lookup, `errors = [{ class = "quota" }]`), "operation.0.errors.0.status", "missing"},
+		"a rule that says nothing":          {op(lookup, `errors = [{ status = 400 }]`), "operation.0.errors.0.class", "missing"},
+		"a class that does not exist":       {op(lookup, `errors = [{ status = 400, class = "qouta" }]`), "operation.0.errors.0.class", `did you mean "quota"?`},
+		"a finding on a send":               {op(lookup, `errors = [{ status = 400, on = "send", finding = "none" }]`), "operation.0.errors.0.finding", "lookup"},
+		"a status that is none":             {op(lookup, `errors = [{ status = 42, class = "quota" }]`), "operation.0.errors.0.status", "no HTTP status"},
+		"a zone that does not exist":        {op(lookup, `errors = [{ status = 429, wait = "midnight", zone = "Mars/Base" }]`), "operation.0.errors.0.zone", "time zone"},
+		"control without probe":             {op(lookup, `control = "probe"`), "operation.0.control", "add probe"},
+		"changed without proof":             {op(lookup, `changed = "updated"`), "operation.0.changed", "proof"},
+		"compare without lookup":            {op(`compare = { a = "b" }`), "operation.0.compare", "needs a lookup"},
+		"absence without lookup":            {op(`absence = { method = "GET", path = "/x/{key}", match = "k" }`), "operation.0.lookup", "missing"},
+		"{page} without pages":              {op(`lookup = { method = "GET", path = "/x", query = { p = "{page}" }, match = "k" }`), "operation.0.lookup.pages", "missing"},
+		"pages without {page}":              {op(`lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k", pages = { next = "n" } }`), "operation.0.lookup.pages", "stands nowhere"},
+		"unknown setting":                   {op(`lookup = { method = "GET", path = "/x/{settings.y}", match = "k" }`), "operation.0.lookup.path", "unknown setting"},
+		"a setting used nowhere":            {"settings = { y = \"1\" }\n" + op(lookup), "settings.y", "used nowhere"},
+		"a setting without value":           {"settings = { y = { help = \"the realm\" } }\n" + op(`lookup = { method = "GET", path = "/x/{settings.y}", match = "k" }`), "settings.y", "(the realm)"},
+		"a setting off its pattern":         {"settings = { y = { default = \"A b\", pattern = \"[a-z]+\" } }\n" + op(`lookup = { method = "GET", path = "/x/{settings.y}", match = "k" }`), "settings.y.default", "does not match"},
+		"unset environment":                 {"headers = { X-Key = \"${UNSET_NAME}\" }\n" + op(lookup), "headers.X-Key", "not set; export UNSET_NAME"},
+		"a malformed variable":              {"headers = { X-Key = \"${9}\" }\n" + op(lookup), "headers.X-Key", "write ${NAME}"},
+		"two kinds of auth":                 {"auth = { bearer = \"abcdef\", header = { X = \"y\" } }\n" + op(lookup), "auth", "exactly one of"},
+		"an empty credential":               {"auth = { bearer = \"\" }\n" + op(lookup), "auth.bearer", "empty"},
+		"a credential with a line break":    {"auth = { bearer = \"abc\\n\" }\n" + op(lookup), "auth", "line break"},
+		"oauth2 without token_url":          {"auth = { oauth2 = { grant = \"client_credentials\", client_id = \"a\", client_secret = \"b\" } }\n" + op(lookup), "auth.oauth2.token_url", "missing"},
+		"jwt_bearer":                        {"auth = { oauth2 = { grant = \"jwt_bearer\", token_url = \"https://t.example\", client_id = \"a\", client_secret = \"b\" } }\n" + op(lookup), "auth.oauth2.grant", "not supported yet"},
+		"send.batch":                        {op(lookup, `send = { method = "POST", path = "/x", batch = { max = 2 } }`), "operation.0.send.batch", "not supported yet"},
+		"an unnamed bucket":                 {op(`lookup = { method = "GET", path = "/x/{key}", match = "k", bucket = "search" }`), "operation.0.lookup.bucket", "no rate has the name"},
+		"calls without per":                 {"rate = { calls = 5 }\n" + op(lookup), "rate.per", "go together"},
+		"a derived key too weak":            {op(lookup, `key = { max = 8 }`), "operation.0.key", "bits"},
+		"a digest outside chars":            {op(lookup, `key = { chars = "[A-Z]" }`), "operation.0.key", "does not fit"},
+		"check that reads nothing":          {op(`check = { method = "GET", path = "/x/{record_id}" }`), "operation.0.check.consent", "missing"},
+		"allow list without its path":       {op(`check = { method = "GET", path = "/x/{record_id}", owner = "o", consent_allow = ["a"] }`), "operation.0.check.consent_allow", "goes with consent"},
+		"header with a line break":          {op(`send = { method = "POST", path = "/x", headers = { X-A = "a\nb" } }`), "operation.0.send.headers.X-A", "visible ASCII"},
+		"a header that is ours":             {op(`send = { method = "POST", path = "/x", headers = { host = "h" } }`), "operation.0.send.headers.host", "set by the client"},
+		"unknown shape":                     {op(`shape = "objekt"`) + "\n[shape.object]\n" + lookup, "operation.0.shape", `did you mean "object"?`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := fieldErrors(t, c.text)
+			if !strings.Contains(got[c.path], c.say) {
+				t.Errorf("no mistake at %q that says %q; got %q", c.path, c.say, got)
+			}
+		})
+	}
+}
+
+func TestAllMistakesComeAtOnceAndOnlyOnce(t *testing.T) {
+	got := fieldErrors(t, `
+base_url = "https://sys.example"
+timeout = "20"
+[[operation]]
+name = "a"
+lookup = { method = "GET", path = "/x", query = { k = "{kee}" }, items = "data", match = "a..b", batch = { max = 5, each = "{key}", query = { k = "{each}" } } }
+read = { path = "/x/{id}", method = "GET" }
+`)
+	want := []string{"timeout", "operation.0.lookup.query.k", "operation.0.lookup.match"}
+	for _, path := range want {
+		if strings.Count(got[path], "\n") != 1 {
+			t.Errorf("at %s: %q, want one mistake", path, got[path])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %q, want mistakes at %q only", got, want)
+	}
+}
+
+func TestEnvironmentIsExpandedOnceAndOnlyInValues(t *testing.T) {
+	m := fromTOML(t, `
+base_url = "https://sys.example"
+headers = { X-Tenant = "${A}" }
+[[operation]]
+name = "a"
+lookup = { method = "GET", path = "/x/{key}", match = "k" }
+`)
+	c, err := Open(connectors.Config{Name: "sys", Table: m, Env: env("A", "$"+"{B}", "B", "no")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := c.def.operations["a"].lookup.req.build(c.def.base, &scope{key: "k"})
+	if err != nil || req.Header.Get("X-Tenant") != "${B}" {
+		t.Errorf("X-Tenant = %q, %v; want the value as it is", req.Header.Get("X-Tenant"), err)
+	}
+	if v, _ := m["headers"].(map[string]any); v["X-Tenant"] != "${A}" {
+		t.Errorf("the caller's table was changed: %v", m)
+	}
+}
+
+func TestVersionIsOfTheDefinitionAlone(t *testing.T) {
+	open := func(token, text string) string {
+		m := fromTOML(t, text)
+		c, err := Open(connectors.Config{Name: "sys", Table: m, Env: env("T", token)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Info().Version
+	}
+	const def = "base_url = \"https://sys.example\"\nauth = { bearer = \"${T}\" }\n[[operation]]\nname = \"a\"\nlookup = { method = \"GET\", path = \"/x/{key}\", match = \"k\" }\n"
+	a := open("token-one", def)
+	if b := open("token-two", def); a != b {
+		t.Errorf("another token changes the version: %s, %s", a, b)
+	}
+	if b := open("token-one", strings.Replace(def, "${T}", "literal-token", 1)); a != b {
+		t.Errorf("a literal token changes the version: %s, %s", a, b)
+	}
+	if b := open("token-one", strings.Replace(def, "/x/", "/y/", 1)); a == b {
+		t.Error("another path does not change the version")
+	}
+}
