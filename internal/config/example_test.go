@@ -145,3 +145,37 @@ func TestSampleLoadsWithEveryLineInUse(t *testing.T) {
 		t.Error("has tabs")
 	}
 }
+
+// The reference names every key, and no other.
+func TestDocumentHasEveryKey(t *testing.T) {
+	text, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, r := loadExample(t)
+	want := map[string]bool{}
+	for key := range r.keys {
+		leaf := true
+		for other := range r.keys {
+			leaf = leaf && !strings.HasPrefix(other, key+".")
+		}
+		// retry.backoff is a word as well as a table.
+		if leaf && key != "connectors" || key == "policy.retry.backoff" {
+			want[strings.TrimPrefix(strings.Replace(key, ".*.", ".X.", 1), "policy.")] = true
+		}
+	}
+	got := map[string]bool{}
+	for _, line := range strings.Split(string(text), "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([a-zX_.]+)`").FindAllStringSubmatch(cells[1], -1) {
+			got[m[1]] = true
+		}
+	}
+	delete(got, "connectors.X")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("keys (-program +docs/config.md):\n%s", d)
+	}
+}
