@@ -19,13 +19,22 @@ SELECT BY_COLUMNS e.class AS class, count(*) AS entries,
 SELECT BY_THEN COALESCE(h.class, e.class) AS class, count(*) AS entries,
        CAST(sum(CASE WHEN COALESCE(h.flags, e.flags) <> '' THEN 1 ELSE 0 END) AS bigint) AS flagged
   FROM entry AS e
-  LEFT JOIN history AS h ON h.id = (SELECT x.id FROM history AS x
-                                     WHERE x.entry_id = e.id AND x.at <= :as_of
-                                     ORDER BY x.history_no DESC LIMIT 1)
+  LEFT JOIN {as it stood}
  WHERE e.received_at >= :since AND e.received_at < :until
    AND e.last_activity_at > :as_of
    AND {matches}
  GROUP BY BY_NUMBERS
+
+-- fragment: as it stood (postgres)
+-- Joined as below, the planner would read all of history for a few entries.
+LATERAL (SELECT x.class, x.flags, x.owner, x.to_state, x.outcome FROM history AS x
+                 WHERE x.entry_id = e.id AND x.at <= :as_of
+                 ORDER BY x.history_no DESC LIMIT 1) AS h ON true
+
+-- fragment: as it stood (sqlite)
+history AS h ON h.id = (SELECT x.id FROM history AS x
+                                     WHERE x.entry_id = e.id AND x.at <= :as_of
+                                     ORDER BY x.history_no DESC LIMIT 1)
 
 -- name: reason_counts
 -- The reasons there are, one step of the index for each; then the failures of
