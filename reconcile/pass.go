@@ -117,11 +117,11 @@ func (r *run) begin(ctx context.Context) error {
 	if version != "" && version != r.e.policies.Version {
 		r.hold("another version of the policies and definitions was loaded since; this process looks, but does not send")
 	}
-	whole, err := r.e.store.Lane(ctx, "")
+	heldBy, err := r.e.store.Meta(ctx, ledger.MetaHeld)
 	if err != nil {
 		return err
 	}
-	if whole.Held {
+	if heldBy != "" {
 		r.hold("sends are on hold for the whole ledger; reconcile resume lets them go")
 	}
 	return nil
@@ -137,6 +137,18 @@ func (r *run) clockStep(ctx context.Context, now time.Time) error {
 		return err
 	}
 	_, err := r.e.store.Alert(ctx, "clock", "the ledger's clock stepped by more than 5 s")
+	return err
+}
+
+// replaced answers a database that is not the one that wrote last: a standby
+// took over, or a copy was restored. What was due becomes unknown.
+func (r *run) replaced(ctx context.Context, why error) error {
+	r.hold("the database was replaced and may have lost what was written last; what was due is looked at first, and nothing is sent in this pass")
+	n, err := r.e.store.Unsettle(ctx, "generation", true, r.e.longest)
+	if err != nil {
+		return err
+	}
+	_, err = r.e.store.Alert(ctx, "generation", fmt.Sprintf("%v; %d open entries are looked at anew", why, n))
 	return err
 }
 
@@ -384,6 +396,12 @@ func (r *run) claim(ctx context.Context, st *stage, cutoff time.Time, limit, wor
 		host := time.Now()
 		c, err := r.e.store.Claim(ctx, ledger.Claim{Lane: st.name, Work: st.work, Limit: limit, DueBefore: cutoff, Holder: r.e.holder,
 			Lease: r.e.lease, Filter: r.filter, After: after, Peek: r.o.DryRun})
+		if errors.Is(err, ledger.ErrGeneration) && !r.o.DryRun {
+			if err := r.replaced(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil

@@ -360,7 +360,7 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 		attempt.StartedAt, attempt.ReceivedAt, attempt.SendBy = now, now, now.Add(j.op.Timeout)
 		host := time.Now()
 		s, err := r.e.store.Start(ctx, ledger.Start{Lease: c.lease, Attempt: attempt, Next: begun(e, append(as[:len(as):len(as)], attempt)),
-			Timeout: j.op.Timeout, LeaseFor: max(r.e.lease, j.op.Timeout+closeGrace), Concurrent: st.concurrent(), PassID: r.id})
+			Timeout: j.op.Timeout, LeaseFor: max(r.e.lease, j.op.Timeout+closeGrace), Concurrent: st.concurrent(), Generation: e.Generation, PassID: r.id})
 		switch {
 		case errors.Is(err, ledger.ErrNotDurable):
 			r.hold("a \"started\" mark was not durable (is the standby away?); nothing more is sent in this pass")

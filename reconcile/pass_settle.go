@@ -376,8 +376,11 @@ func (r *run) overdue(ctx context.Context) error {
 				set := r.e.setting(cur.Entry, connectors.Operation{}, "", ledger.Lane{}, now)
 				next := AfterOverdue(cur.Entry, set)
 				moved = next.Owner != cur.Entry.Owner
-				return ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next,
-					History: []ledger.History{historyOf(cur.Entry, next, "reconcile", "", r.id)}}, nil
+				rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next}
+				if moved { // a reminder alone leaves no row
+					rec.History = []ledger.History{historyOf(cur.Entry, next, "reconcile", "", r.id)}
+				}
+				return rec, nil
 			})
 			if err != nil {
 				return err
