@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -82,6 +83,12 @@ var outsideIO = []string{
 	"database/sql", "github.com/jmoiron/sqlx", "github.com/lib/pq", "modernc.org/sqlite", // ledger/sqlstore
 	"net/http",                                                    // connectors
 	"github.com/olekukonko/tablewriter", "github.com/spf13/cobra", // reports, internal/cli
+}
+
+// harmless are the names of packages in outside that any package may use: they
+// are words and rules, and reach nothing.
+var harmless = map[string]*regexp.Regexp{
+	"net/http": regexp.MustCompile(`^(ParseTime|TimeFormat|Status[A-Z].*|Method[A-Z].*)$`),
 }
 
 // fits tells whether a folder matches a pattern.
