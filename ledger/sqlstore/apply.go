@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -28,6 +29,7 @@ func (s *Store) Apply(ctx context.Context, cs []ledger.Change) ([]ledger.Applied
 	}
 	try := 0
 	err := s.write(ctx, "apply changes", func(tx *sqlx.Tx) error {
+		try++
 		now, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -37,11 +39,10 @@ func (s *Store) Apply(ctx context.Context, cs []ledger.Change) ([]ledger.Applied
 		}
 		// An entry that is named twice is changed twice: each round has it once.
 		for _, round := range rounds(cs) {
-			if err := s.apply(ctx, tx, now, cs, round, out, try > 0); err != nil {
+			if err := s.apply(ctx, tx, now, cs, round, out, try > 1); err != nil {
 				return err
 			}
 		}
-		try++
 		return nil
 	})
 	if err != nil {
@@ -74,6 +75,10 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 	if err != nil {
 		return err
 	}
+	numbers, err := s.numbersOf(ctx, tx, cs, round)
+	if err != nil {
+		return err
+	}
 	owners := map[keyUse]string{}
 	if careful {
 		var uses []keyUse
@@ -101,12 +106,10 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 			out[i] = ledger.Applied{Err: fmt.Errorf("entry %q: %w", c.Lease.ActionKey, ledger.ErrNotFound)}
 			continue
 		}
-		n := cur.Attempts
 		for _, a := range c.Attempts {
 			a.EntryID = id
 			if a.No == 0 {
-				n++
-				a.No = n
+				a.No = numbers.of(a)
 			}
 			a.ResultAt, a.EffectAt = time.Time{}, time.Time{} // the stored ones stay where nothing is new
 			attempts = append(attempts, dated(a, now))
@@ -177,6 +180,35 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 		return err
 	}
 	return s.bulk(ctx, tx, "history_add", newHistoryLayout, rowsOf(newHistoryLayout, hs), nil)
+}
+
+// attemptNumbers knows the attempts of entries, to number further ones.
+type attemptNumbers map[int64][]ledger.Attempt
+
+// of is the number an attempt has, or gets.
+func (ns attemptNumbers) of(a ledger.Attempt) int {
+	highest := 0
+	for _, o := range ns[a.EntryID] {
+		if o.AttemptID == a.AttemptID {
+			return o.No
+		}
+		highest = max(highest, o.No)
+	}
+	a.No = highest + 1
+	ns[a.EntryID] = append(ns[a.EntryID], a)
+	return a.No
+}
+
+// numbersOf reads the attempts of those entries whose changes bring one
+// without a number: a worker that reports its own knows it.
+func (s *Store) numbersOf(ctx context.Context, tx *sqlx.Tx, cs []ledger.Change, round []int) (attemptNumbers, error) {
+	var ids []int64
+	for _, i := range round {
+		if slices.ContainsFunc(cs[i].Attempts, func(a ledger.Attempt) bool { return a.No == 0 }) {
+			ids = append(ids, cs[i].Lease.EntryID)
+		}
+	}
+	return s.attemptsOf(ctx, tx, ids)
 }
 
 // permitted gives the entry as it is to be written, or why it is not.

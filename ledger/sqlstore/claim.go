@@ -146,15 +146,16 @@ func (s *Store) onLeases(ctx context.Context, tx *sqlx.Tx, name string, ls []led
 	for i, l := range ls {
 		rows[i] = []any{l.EntryID, l.Token, storable(l.Holder), micros(until)}
 	}
-	held := map[int64]bool{}
+	type claim struct{ id, token int64 }
+	held := map[claim]bool{}
 	err = s.bulk(ctx, tx, name, leaseLayout, rows, func(r *sqlx.Rows) error {
-		var id int64
-		err := r.Scan(&id)
-		held[id] = true
+		var c claim
+		err := r.Scan(&c.id, &c.token)
+		held[c] = true
 		return err
 	})
 	for _, l := range ls {
-		if !held[l.EntryID] {
+		if !held[claim{l.EntryID, l.Token}] {
 			lost = append(lost, l)
 		}
 	}

@@ -50,14 +50,19 @@ ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
     OR attempt.effect = 'not_done' AND excluded.effect = 'not_done'
 
 -- fragment: attempt result
+-- A failure that turns out well keeps its reason: the week it was counted in
+-- shows it still.
     started_at = excluded.started_at, finished_at = excluded.finished_at, http_status = excluded.http_status,
-    sends = excluded.sends, send_by = excluded.send_by, rules_version = excluded.rules_version, final = excluded.final,
+    sends = excluded.sends, send_by = excluded.send_by, final = excluded.final,
     counts = excluded.counts, replayed = excluded.replayed, key_spent = excluded.key_spent, status = excluded.status,
     effect = excluded.effect, class = excluded.class, code = excluded.code, message = excluded.message,
     retry_after = excluded.retry_after, remote_id = excluded.remote_id, rule = excluded.rule,
     result_at = CASE WHEN attempt.result_at <> 0 THEN attempt.result_at ELSE excluded.result_at END,
     effect_at = CASE WHEN attempt.effect = excluded.effect THEN attempt.effect_at ELSE excluded.effect_at END,
-    attempt_key = excluded.attempt_key, reason_text = excluded.reason_text, reason_id = excluded.reason_id
+    attempt_key = excluded.attempt_key,
+    reason_text = CASE WHEN excluded.reason_id = '' THEN attempt.reason_text ELSE excluded.reason_text END,
+    rules_version = CASE WHEN excluded.reason_id = '' THEN attempt.rules_version ELSE excluded.rules_version END,
+    reason_id = CASE WHEN excluded.reason_id = '' THEN attempt.reason_id ELSE excluded.reason_id END
 
 -- name: evidence_void
 UPDATE evidence SET void = 1 WHERE counted = 1 AND void = 0 AND entry_id {any id}

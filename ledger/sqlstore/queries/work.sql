@@ -34,13 +34,13 @@ SELECT {e.entry}
 UPDATE entry SET lease_until = n.until
   FROM {rows lease}
  WHERE entry.id = n.id AND entry.fencing_token = n.token AND entry.lease_holder = n.holder
-RETURNING entry.id
+RETURNING entry.id, entry.fencing_token
 
 -- name: release
 UPDATE entry SET lease_until = 0, lease_holder = ''
   FROM {rows lease}
  WHERE entry.id = n.id AND entry.fencing_token = n.token AND entry.lease_holder = n.holder
-RETURNING entry.id
+RETURNING entry.id, entry.fencing_token
 
 -- name: due
 SELECT e.lane, e.work,
