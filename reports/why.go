@@ -84,9 +84,13 @@ var meanings = map[string]meaning{
 	"still_pending":   {"the system has had it pending longer than the policy waits", false},
 
 	// What was reported and sent.
-	"reported":    {"the workflow reported it", false},
-	"sent":        {"our own attempt was sent", false},
-	"late_result": {"a result came late, and its effect is unknown", true},
+	"reported_ok":     {"the workflow reported success", true},
+	"intent":          {"the workflow said that it is about to send", true},
+	"attempt_started": {"an attempt was begun and has no result yet", false},
+	"known_not_done":  {"every attempt turned out to have had no effect", false},
+	"restored":        {"it was restored from an export", false},
+	"sent":            {"our own attempt was sent", false},
+	"late_result":     {"a result came late, and its effect is unknown", true},
 
 	// What was waited for, and what a person did.
 	"released":        {"what it waited for is there", false},

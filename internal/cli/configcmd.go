@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger/sqlstore"
 )
 
@@ -18,8 +19,12 @@ func newConfig(a *app) *cobra.Command {
 	return parent("config", "check the config", newConfigCheck(a))
 }
 
+// configCheckOptions are the flags of config check.
+type configCheckOptions struct{ output string }
+
 func newConfigCheck(a *app) *cobra.Command {
-	return &cobra.Command{
+	var o configCheckOptions
+	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "check config, policies and connectors, and print every resolved value",
 		Long: `check reads the config, the policy files and the definitions of all connectors,
@@ -28,19 +33,33 @@ reaches neither an outside system nor the ledger. A mistake is exit code 2, with
 all mistakes listed.`,
 		Example: "  reconcile config check\n  reconcile config check --config staging.toml",
 		Args:    exactly(),
-		RunE: func(*cobra.Command, []string) error {
-			s, err := a.load()
-			if err != nil {
-				return err
-			}
-			if err := s.cfg.Describe(a.Out); err != nil {
-				return err
-			}
-			a.note("%s: %s, %s; nothing is wrong", configName(s.cfg), plural(len(s.cfg.Policies.List), "policy", "policies"),
-				plural(len(s.connectors), "connector", "connectors"))
-			return nil
-		},
+		RunE:    func(*cobra.Command, []string) error { return o.run(a) },
 	}
+	bindOutput(cmd, &o.output, formatTable, formatJSON, formatCSV)
+	return cmd
+}
+
+var settingColumns = []render.Column{
+	{Name: "key", Kind: render.Key},
+	{Name: "value"},
+	{Name: "source"},
+}
+
+func (o configCheckOptions) run(a *app) error {
+	s, err := a.load()
+	if err != nil {
+		return err
+	}
+	rows := make([][]any, len(s.cfg.Settings))
+	for i, set := range s.cfg.Settings {
+		rows[i] = []any{set.Key, set.Value, set.Source}
+	}
+	if err := a.rows(o.output, settingColumns, render.Slice(rows), a.Now()); err != nil {
+		return err
+	}
+	a.note("%s: %s, %s; nothing is wrong", configName(s.cfg), plural(len(s.cfg.Policies.List), "policy", "policies"),
+		plural(len(s.connectors), "connector", "connectors"))
+	return nil
 }
 
 func configName(c *config.Config) string {

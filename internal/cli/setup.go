@@ -92,8 +92,9 @@ func (s *session) openEngine(ctx context.Context) error {
 }
 
 // recorder is what makes entries of records.
-func (s *session) recorder() reconcile.Recorder {
-	return reconcile.Recorder{Connectors: s.connectors, Policies: s.cfg.Policies, Owners: s.cfg.Owners}
+func (s *session) recorder() *reconcile.Recorder {
+	return &reconcile.Recorder{Connectors: s.connectors, Policies: s.cfg.Policies, Owners: s.cfg.Owners,
+		PayloadMax: int(s.cfg.Ledger.PayloadMax), Actor: "import"}
 }
 
 // connector finds a connector by its name in the config.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -210,7 +211,14 @@ func (a *app) block(w *lines, cols []render.Column, rows [][]any, now time.Time)
 			}
 		}
 	}
-	return render.Table(w, render.TableSpec{Columns: cols, Rows: render.Slice(rows), Width: width, Now: now, Stack: a.Width > 0})
+	var out bytes.Buffer
+	if err := render.Table(&out, render.TableSpec{Columns: cols, Rows: render.Slice(rows), Width: width, Now: now, Stack: a.Width > 0}); err != nil {
+		return err
+	}
+	for l := range strings.Lines(out.String()) {
+		fmt.Fprintln(w, strings.TrimRight(l, " \n"))
+	}
+	return w.err
 }
 
 // wideBlock is wider than any row: nothing is cut in a pipe.
