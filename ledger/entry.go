@@ -205,8 +205,10 @@ type Attempt struct {
 	ResultAt time.Time // ledger time at which its first result was stored; zero while started
 	EffectAt time.Time // ledger time at which its present effect was stored; before that it was unknown
 
-	ReasonText   string // normalised text of the failure; "" on success
-	ReasonID     string // digest of connector, operation, class, code and text; "" on success
+	// Of the failure; "" on a success. A failure that turns out well later keeps
+	// it, so that the week it was counted in shows it still.
+	ReasonText   string // normalised text
+	ReasonID     string // digest of connector, operation, class, code and text
 	RulesVersion int    // of the normaliser
 }
 

@@ -364,6 +364,9 @@ func (b *batch) facts(p *pending, d ledger.Recording) {
 			if a.Effect != old.Effect {
 				a.EffectAt = b.now
 			}
+			if a.ReasonID == "" {
+				a.ReasonID, a.ReasonText, a.RulesVersion = old.ReasonID, old.ReasonText, old.RulesVersion
+			}
 			a = dated(a, b.now)
 			p.attempts[i] = a
 		} else {

@@ -122,6 +122,10 @@ func (s *Store) ReasonCounts(ctx context.Context, w ledger.ReportWindow) ([]ledg
 		c.Previous += part.Previous
 		c.Unknown += part.Unknown
 		c.HighRisk += part.HighRisk
+		// One reason may have several texts and codes (where either names no
+		// cause): the same one is shown every time.
+		c.Text, c.Code = min(c.Text, part.Text), min(c.Code, part.Code)
+		c.RulesVersion = max(c.RulesVersion, part.RulesVersion)
 		if part.Count == 0 {
 			return nil
 		}
