@@ -90,7 +90,7 @@ func (r *Recorder) first(rec ledger.Record, now time.Time) ledger.Recording {
 		as = append(as, intent(e, rec, now))
 		n.add(as[0])
 	}
-	e = drive(e, rec, s.Policy, &n, now)
+	e = drive(e, as, rec, s.Policy, &n, now)
 	e = Summarize(e, as)
 	e, _ = place(e, "", as, n, s)
 	d.Attempts = n.changed
@@ -169,7 +169,7 @@ func (r *Recorder) merge(cur ledger.Stored, rec ledger.Record, now time.Time) le
 	cur.Attempts = slices.Clone(cur.Attempts)
 	takeKeys(&e, cur.Attempts, rec, &n, &d)
 	as := n.attempts(e, cur.Attempts, rec, s, cl, &d)
-	e = drive(e, rec, s.Policy, &n, now)
+	e = drive(e, as, rec, s.Policy, &n, now)
 	if !n.any() {
 		return ledger.Recording{Verdict: ledger.RecordedUnchanged, Warnings: d.Warnings}
 	}
@@ -241,7 +241,7 @@ func fill(e *ledger.Entry, rec ledger.Record, n *news, d *ledger.Recording) {
 			d.Warnings = append(d.Warnings, f.name+": differs from what was recorded first, which stays")
 		}
 	}
-	if rec.Owner != "" && (e.Owner == "" || e.Owner == ledger.OwnerUnassigned) {
+	if rec.Owner != "" && rec.Owner != e.Owner && (e.Owner == "" || e.Owner == ledger.OwnerUnassigned) {
 		if e.OriginalOwner == e.Owner || e.OriginalOwner == "" {
 			e.OriginalOwner = rec.Owner
 		}
@@ -293,21 +293,26 @@ func takeKeys(e *ledger.Entry, as []ledger.Attempt, rec ledger.Record, n *news, 
 }
 
 // drive says whether the platform still retries by itself: as the record says,
-// or for the time that the policy knows of, until an attempt is final.
-func drive(e ledger.Entry, rec ledger.Record, p Policy, n *news, now time.Time) ledger.Entry {
+// or for the time that the policy knows of, until it gives up or succeeds. A
+// report that brings nothing new, repeated later, does not begin it anew.
+func drive(e ledger.Entry, as []ledger.Attempt, rec ledger.Record, p Policy, n *news, now time.Time) ledger.Entry {
+	if e.Settled() {
+		return e
+	}
 	was, until := e.Driver, e.DriverUntil
+	ended := slices.ContainsFunc(as, func(a ledger.Attempt) bool { return a.Final })
+	promised := rec.DriverUntil
+	if promised.IsZero() && p.PlatformRetriesFor > 0 {
+		promised = now.Add(p.PlatformRetriesFor)
+	}
 	switch {
-	case n.final:
+	case n.final || n.done:
 		e.Driver, e.DriverUntil = "", time.Time{}
-	case rec.Driver == DriverPlatform:
-		e.Driver = DriverPlatform
-		if !rec.DriverUntil.IsZero() {
-			e.DriverUntil = rec.DriverUntil
-		} else if p.PlatformRetriesFor > 0 && (n.fresh || e.DriverUntil.IsZero()) {
-			e.DriverUntil = now.Add(p.PlatformRetriesFor)
-		}
-	case p.PlatformRetriesFor > 0 && n.fresh:
-		e.Driver, e.DriverUntil = DriverPlatform, later(e.DriverUntil, now.Add(p.PlatformRetriesFor))
+	case !promised.IsZero() && !promised.After(now): // over before we heard of it
+	case n.fresh && (rec.Driver == DriverPlatform || p.PlatformRetriesFor > 0):
+		e.Driver, e.DriverUntil = DriverPlatform, promised
+	case rec.Driver == DriverPlatform && was == "" && !ended && len(rec.Attempts) == 0:
+		e.Driver, e.DriverUntil = DriverPlatform, promised
 	}
 	if e.Driver != was || !e.DriverUntil.Equal(until) {
 		n.filled = true
@@ -432,23 +437,22 @@ func reportedAttempt(e ledger.Entry, ra ledger.RecordAttempt, s Setting, cl conn
 }
 
 // mergeAttempt takes a further report of an attempt. fresh: its result is news.
-// An effect that is known stays known, but for a success, which is never lost.
+// A report that knows less than what is stored changes nothing, in whatever
+// order they come: a known effect stays known, and a success is never lost.
 func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed bool) {
 	known := func(a ledger.Attempt) bool { return a.Effect != ledger.EffectUnknown }
-	over := func(a ledger.Attempt) bool { return a.Status == ledger.AttemptOK || a.Status == ledger.AttemptError }
 	m = old
 	if rep.Final && !old.Final {
 		m.Final, changed = true, true
 	}
+	begun := old.Status == ledger.AttemptStarted
 	switch {
-	case rep.Effect == ledger.EffectDone && old.Effect != ledger.EffectDone:
 	case rep.Status == ledger.AttemptStarted:
-		if old.Status == ledger.AttemptStarted && !known(old) && rep.SendBy.After(old.SendBy) {
+		if begun && !known(old) && rep.SendBy.After(old.SendBy) {
 			m.SendBy, changed = rep.SendBy, true // a promise, or a longer one
 		}
 		return m, false, changed
-	case old.Status == ledger.AttemptStarted, over(rep) && !over(old), known(rep) && !known(old):
-	default:
+	case !begun && knowledge(rep) <= knowledge(old):
 		return m, false, changed
 	}
 	final := m.Final
@@ -471,6 +475,27 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 		}
 	}
 	return m, true, true
+}
+
+// knowledge orders results by how much they say: first by the effect, then by
+// the status.
+func knowledge(a ledger.Attempt) int {
+	k := 0
+	switch a.Status {
+	case ledger.AttemptUnknown:
+		k = 1
+	case ledger.AttemptError:
+		k = 2
+	case ledger.AttemptOK:
+		k = 3
+	}
+	switch a.Effect {
+	case ledger.EffectDone:
+		k += 20
+	case ledger.EffectNotDone:
+		k += 10
+	}
+	return k
 }
 
 // place says where an entry stands after news of its attempts (spec, section
