@@ -27,10 +27,14 @@ func NewFake(t testing.TB) *System {
 
 // Operations that Table describes.
 const (
-	OpBatch  = "record.create"        // looked up in batches of 50
+	OpBatch  = "record.create"        // looked up in batches of BatchMax, whose answers are complete
+	OpAsking = "record.create.asking" // the same, but what a batch leaves out is not answered
 	OpSingle = "record.create.single" // looked up one by one
 	OpBlind  = "record.create.blind"  // no lookup
 )
+
+// BatchMax is how many keys one batch of those operations may hold.
+const BatchMax = 50
 
 // Table returns the definition of a "rest" connector to this system, to be
 // changed at will. It shows a new record at once (visible_within 0s), and a
@@ -52,10 +56,13 @@ func (s *System) Table() map[string]any {
 			"items": "data", "match": "reference", "id": "id", "status": "status", "gone": "deleted",
 		}
 	}
-	batched := lookup()
-	batched["batch"] = map[string]any{
-		"method": "POST", "path": "/records/search", "json": map[string]any{"references": "{each}"},
-		"max": int64(50), "each": "{key}", "items": "data", "missing": "negative",
+	batched := func(missing string) map[string]any {
+		l := lookup()
+		l["batch"] = map[string]any{
+			"method": "POST", "path": "/records/search", "json": map[string]any{"references": "{each}"},
+			"max": int64(BatchMax), "each": "{key}", "items": "data", "missing": missing,
+		}
+		return l
 	}
 	operation := func(name string, lookup map[string]any) map[string]any {
 		op := map[string]any{"name": name, "send": send, "check": check}
@@ -76,7 +83,10 @@ func (s *System) Table() map[string]any {
 			map[string]any{"status": int64(422), "code": "error.code", "is": "DUP_REF", "class": "already_exists", "effect": "not_done"},
 			map[string]any{"status": int64(404), "code": "error.code", "is": "NOT_FOUND", "on": []any{"lookup", "check"}, "finding": "none"},
 		},
-		"operation": []any{operation(OpBatch, batched), operation(OpSingle, lookup()), operation(OpBlind, nil)},
+		"operation": []any{
+			operation(OpBatch, batched("negative")), operation(OpAsking, batched("ask")),
+			operation(OpSingle, lookup()), operation(OpBlind, nil),
+		},
 	}
 }
 
