@@ -83,7 +83,7 @@ func (s *Store) record(ctx context.Context, tx *sqlx.Tx, recs []ledger.Record, d
 	// is made anew, as a refusal changes what comes after it.
 	owners := map[keyUse]string{}
 	for {
-		b := &batch{now: now, ids: ids, entries: map[string]*pending{}, used: map[keyUse]string{}}
+		b := newBatch(now, ids)
 		for k, p := range stored {
 			b.entries[k] = p.copy()
 		}
@@ -158,8 +158,8 @@ func (s *Store) Change(ctx context.Context, actionKey string, decide func(cur le
 		if writes(d.Verdict) && !ledger.Legal(p.entry.State, d.Entry.State) {
 			return &ledger.TransitionError{ActionKey: actionKey, From: p.entry.State, To: d.Entry.State}
 		}
-		b := &batch{now: now, entries: stored, used: map[keyUse]string{}}
-		b.raise = true
+		b := newBatch(now, nil)
+		b.entries, b.raise = stored, true
 		if d.Verdict != ledger.RecordedRefused {
 			for i := range d.History {
 				d.History[i].Actor = cmp.Or(d.History[i].Actor, defaultActor)
@@ -211,6 +211,12 @@ func (p *pending) stored() ledger.Stored {
 	return ledger.Stored{Entry: p.entry, Attempts: slices.Clone(p.attempts)}
 }
 
+// attemptKey is what is unique of an attempt.
+type attemptKey struct {
+	entry int64
+	id    string
+}
+
 // batch collects what one transaction writes.
 type batch struct {
 	now     time.Time
@@ -219,11 +225,16 @@ type batch struct {
 	entries map[string]*pending
 	used    map[keyUse]string // provider keys of this batch, and by whom
 
-	order    []*pending // touched, in their order
-	attempts []ledger.Attempt
+	order    []*pending         // touched, in their order
+	attempts []ledger.Attempt   // of entries that are stored; those of new ones are in pending
+	putAt    map[attemptKey]int // where in attempts
 	evidence []ledger.Evidence
 	history  []ledger.History
 	void     []int64
+}
+
+func newBatch(now time.Time, ids []int64) *batch {
+	return &batch{now: now, ids: ids, entries: map[string]*pending{}, used: map[keyUse]string{}, putAt: map[attemptKey]int{}}
 }
 
 // take adds one decision, and says what becomes of it. owners are entries that
@@ -364,7 +375,7 @@ func (b *batch) facts(p *pending, d ledger.Recording) {
 			if a.Effect != old.Effect {
 				a.EffectAt = b.now
 			}
-			if a.ReasonID == "" {
+			if a.ReasonID == "" || a.ReasonID == old.ReasonID {
 				a.ReasonID, a.ReasonText, a.RulesVersion = old.ReasonID, old.ReasonText, old.RulesVersion
 			}
 			a = dated(a, b.now)
@@ -376,10 +387,13 @@ func (b *batch) facts(p *pending, d ledger.Recording) {
 			a = dated(a, b.now)
 			p.attempts = append(p.attempts, a)
 		}
-		same := func(o ledger.Attempt) bool { return o.EntryID == a.EntryID && o.AttemptID == a.AttemptID }
-		if i := slices.IndexFunc(b.attempts[max(0, len(b.attempts)-64):], same); i >= 0 {
-			b.attempts[max(0, len(b.attempts)-64)+i] = a
+		if p.fresh {
+			continue
+		}
+		if i, again := b.putAt[attemptKey{a.EntryID, a.AttemptID}]; again {
+			b.attempts[i] = a
 		} else {
+			b.putAt[attemptKey{a.EntryID, a.AttemptID}] = len(b.attempts)
 			b.attempts = append(b.attempts, a)
 		}
 	}
@@ -457,11 +471,12 @@ func tooLong(e ledger.Entry) string {
 
 // flush writes a batch, in a few statements whatever its size.
 func (s *Store) flush(ctx context.Context, tx *sqlx.Tx, b *batch) error {
-	var fresh, changed, holders [][]any
+	var fresh, freshAttempts, changed, holders [][]any
 	for _, p := range b.order {
 		switch {
 		case p.fresh:
 			fresh = append(fresh, newLayout.values(&p.entry, int64(p.written)))
+			freshAttempts = append(freshAttempts, rowsOf(attemptLayout, p.attempts)...)
 		case p.changed:
 			raise := int64(0)
 			if p.raised {
@@ -473,7 +488,10 @@ func (s *Store) flush(ctx context.Context, tx *sqlx.Tx, b *batch) error {
 			holders = append(holders, []any{storable(p.entry.OutcomeKey), p.entry.ID, micros(b.now)})
 		}
 	}
-	if err := s.bulk(ctx, tx, "entry_new", newLayout, fresh, nil); err != nil {
+	if err := s.insert(ctx, tx, "entry_new", newLayout, fresh); err != nil {
+		return err
+	}
+	if err := s.insert(ctx, tx, "attempt_new", attemptLayout, freshAttempts); err != nil {
 		return err
 	}
 	updated := 0
@@ -487,7 +505,7 @@ func (s *Store) flush(ctx context.Context, tx *sqlx.Tx, b *batch) error {
 	if err := s.writeFacts(ctx, tx, "attempt_put", b.attempts, b.evidence, b.void); err != nil {
 		return err
 	}
-	if err := s.bulk(ctx, tx, "history_add", newHistoryLayout, rowsOf(newHistoryLayout, b.history), nil); err != nil {
+	if err := s.insert(ctx, tx, "history_add", newHistoryLayout, rowsOf(newHistoryLayout, b.history)); err != nil {
 		return err
 	}
 	return s.takeHolders(ctx, tx, holders)

@@ -12,7 +12,10 @@ SELECT nextval(pg_get_serial_sequence('entry', 'id')) FROM generate_series(1, CA
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :n)
 SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'entry'), 0) + i FROM n
 
--- name: entry_new
+-- name: entry_new (postgres)
+COPY entry ({new}) FROM STDIN
+
+-- name: entry_new (sqlite)
 INSERT INTO entry ({new}) SELECT {n.new} FROM {rows new}
 
 -- name: entry_update
@@ -35,23 +38,31 @@ SELECT e.connector, e.operation, e.provider_key, e.action_key
 -- name: attempts
 SELECT {attempt} FROM attempt AS e WHERE e.entry_id {any id} ORDER BY e.entry_id, e.attempt_no, e.attempt_id
 
+-- name: attempt_new (postgres)
+COPY attempt ({attempt}) FROM STDIN
+
+-- name: attempt_new (sqlite)
+INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt}
+
 -- name: attempt_put
 -- Decided under the entry's row lock: it replaces what was there.
-INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt} WHERE 1 = 1
+INSERT INTO attempt ({attempt}, reason_class, reason_code)
+SELECT {n.attempt}, n.class, n.code FROM {rows attempt} WHERE 1 = 1
 ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
 
 -- name: attempt_learn
 -- Learned by a worker whose knowledge may be older than what is stored. What
 -- is known to be done stays done, and a result is not replaced by "started".
-INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt} WHERE 1 = 1
+INSERT INTO attempt ({attempt}, reason_class, reason_code)
+SELECT {n.attempt}, n.class, n.code FROM {rows attempt} WHERE 1 = 1
 ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
  WHERE excluded.effect = 'done'
     OR attempt.effect = 'unknown' AND (excluded.status <> 'started' OR attempt.status = 'started')
     OR attempt.effect = 'not_done' AND excluded.effect = 'not_done'
 
 -- fragment: attempt result
--- A failure that turns out well keeps its reason: the week it was counted in
--- shows it still.
+-- A failure that turns out well keeps its reason, and what the reason was made
+-- of: the week it was counted in shows it still.
     started_at = excluded.started_at, finished_at = excluded.finished_at, http_status = excluded.http_status,
     sends = excluded.sends, send_by = excluded.send_by, final = excluded.final,
     counts = excluded.counts, replayed = excluded.replayed, key_spent = excluded.key_spent, status = excluded.status,
@@ -60,9 +71,14 @@ ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
     result_at = CASE WHEN attempt.result_at <> 0 THEN attempt.result_at ELSE excluded.result_at END,
     effect_at = CASE WHEN attempt.effect = excluded.effect THEN attempt.effect_at ELSE excluded.effect_at END,
     attempt_key = excluded.attempt_key,
-    reason_text = CASE WHEN excluded.reason_id = '' THEN attempt.reason_text ELSE excluded.reason_text END,
-    rules_version = CASE WHEN excluded.reason_id = '' THEN attempt.rules_version ELSE excluded.rules_version END,
-    reason_id = CASE WHEN excluded.reason_id = '' THEN attempt.reason_id ELSE excluded.reason_id END
+    reason_text = CASE WHEN {same reason} THEN attempt.reason_text ELSE excluded.reason_text END,
+    rules_version = CASE WHEN {same reason} THEN attempt.rules_version ELSE excluded.rules_version END,
+    reason_class = CASE WHEN {same reason} THEN attempt.reason_class ELSE excluded.class END,
+    reason_code = CASE WHEN {same reason} THEN attempt.reason_code ELSE excluded.code END,
+    reason_id = CASE WHEN {same reason} THEN attempt.reason_id ELSE excluded.reason_id END
+
+-- fragment: same reason
+excluded.reason_id IN ('', attempt.reason_id)
 
 -- name: evidence_void
 UPDATE evidence SET void = 1 WHERE counted = 1 AND void = 0 AND entry_id {any id}
@@ -71,7 +87,10 @@ UPDATE evidence SET void = 1 WHERE counted = 1 AND void = 0 AND entry_id {any id
 INSERT INTO evidence ({evidence+}) SELECT {n.evidence} FROM {rows evidence} WHERE 1 = 1
 ON CONFLICT (entry_id, asked_at, finding, digest) DO NOTHING
 
--- name: history_add
+-- name: history_add (postgres)
+COPY history ({history+}) FROM STDIN
+
+-- name: history_add (sqlite)
 INSERT INTO history ({history+}) SELECT {n.history} FROM {rows history}
 
 -- fragment: holds

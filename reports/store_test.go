@@ -1,0 +1,167 @@
+package reports_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/recovery-ledger/reconcile/internal/pgtest"
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/ledger/sqlstore"
+	"github.com/recovery-ledger/reconcile/reports"
+)
+
+// bench is a ledger whose clock the test moves.
+type bench struct {
+	*sqlstore.Store
+	now time.Time
+}
+
+// onBoth runs a test on a new ledger of each kind.
+func onBoth(t *testing.T, f func(t *testing.T, b *bench)) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "reconcile.db") },
+		"postgres": func(t *testing.T) string { return pgtest.DB(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &bench{now: day(16)}
+			s, err := sqlstore.Open(t.Context(), url(t), sqlstore.Options{AutoMigrate: true, Clock: func() time.Time { return b.now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			b.Store = s
+			f(t, b)
+		})
+	}
+}
+
+// failed records a new entry whose first attempt failed with a message.
+func (b *bench) failed(t *testing.T, key, version, message string) {
+	t.Helper()
+	b.record(t, ledger.Record{ActionKey: key, Workflow: "lead-intake", WorkflowVersion: version, Connector: "crm", Operation: "contact.create"},
+		func(rec ledger.Record) ledger.Recording {
+			e := ledger.Entry{ActionKey: rec.ActionKey, Workflow: rec.Workflow, WorkflowVersion: rec.WorkflowVersion, Connector: rec.Connector,
+				Operation: rec.Operation, ProviderKey: rec.ActionKey, Owner: "revops", Effect: ledger.EffectUnknown}
+			a := ledger.Attempt{AttemptID: "a1", Status: ledger.AttemptError, Class: ledger.ClassTimeout, Code: "504", Message: message,
+				Effect: ledger.EffectUnknown, RulesVersion: ledger.RulesVersion}
+			a.ReasonID, a.ReasonText = ledger.FailureReason(e.Connector, e.Operation, a.Class, a.Code, message)
+			return ledger.Recording{Verdict: ledger.RecordedNew, Entry: ledger.Doubt(e, "timeout", b.now.Add(time.Minute)), Attempts: []ledger.Attempt{a}}
+		})
+}
+
+func (b *bench) record(t *testing.T, rec ledger.Record, decide func(rec ledger.Record) ledger.Recording) {
+	t.Helper()
+	out, err := b.Record(t.Context(), []ledger.Record{rec}, func(_ *ledger.Stored, rec ledger.Record, _ time.Time) ledger.Recording { return decide(rec) })
+	if err != nil || len(out[0].Errors) > 0 {
+		t.Fatal(err, out)
+	}
+}
+
+// change changes an entry under its row lock.
+func (b *bench) change(t *testing.T, key string, next func(e ledger.Entry) ledger.Entry, attempts ...ledger.Attempt) {
+	t.Helper()
+	_, err := b.Change(t.Context(), key, func(cur ledger.Stored, _ time.Time) (ledger.Recording, error) {
+		return ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next(cur.Entry), Attempts: attempts}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// page is the reports of a window, as JSON.
+func (b *bench) page(t *testing.T, p reports.Params) string {
+	t.Helper()
+	p.Now = b.now
+	o, err := reports.Outcomes(t.Context(), b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs, err := reports.Reasons(t.Context(), b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, r := range []*reports.Report{o, rs} {
+		if err := r.Write(&out, reports.Layout{Format: reports.FormatJSON}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}
+
+// A past week gives the same bytes whenever it is run again, whatever became
+// of its entries and was recorded since (S58).
+func TestAPastWeekStaysAsItWas(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		for i := range 6 {
+			b.now = day(17).Add(time.Duration(i) * time.Hour)
+			b.failed(t, fmt.Sprint("k", i), fmt.Sprint(6+i%2), fmt.Sprintf("timeout after %d ms", 10000+i))
+		}
+		b.now = day(22)
+		b.change(t, "k0", func(e ledger.Entry) ledger.Entry {
+			e.Effect = ledger.EffectDone
+			return ledger.Settle(e, ledger.OutcomeApplied, ledger.ByLook, "found", b.now)
+		})
+		b.change(t, "k1", func(e ledger.Entry) ledger.Entry {
+			return ledger.Escalate(e, ledger.Escalation{Owner: "boss"}, "outcome_unknown").WithFlag(ledger.FlagDuplicate)
+		})
+		window := reports.Params{Since: day(16), Until: day(23)}
+		b.now = day(23).Add(15 * time.Minute)
+		before := b.page(t, window)
+
+		b.now = day(24)
+		settle := func(e ledger.Entry) ledger.Entry {
+			e.Effect, e.Flags = ledger.EffectDone, nil
+			return ledger.Settle(e, ledger.OutcomeApplied, ledger.ByPerson, "resolved", b.now)
+		}
+		b.change(t, "k1", settle)
+		// What was a failure turns out well, and what was unknown known.
+		b.change(t, "k2", settle, ledger.Attempt{AttemptID: "a1", Status: ledger.AttemptOK, Effect: ledger.EffectDone, RemoteID: "r"})
+		b.change(t, "k3", func(e ledger.Entry) ledger.Entry {
+			e.Effect = ledger.EffectNotDone
+			return ledger.Reopen(e, "absent", b.now)
+		}, ledger.Attempt{AttemptID: "a2", Status: ledger.AttemptError, Class: ledger.ClassTimeout, Effect: ledger.EffectNotDone, ReasonID: "other", ReasonText: "other"})
+		b.failed(t, "late", "7", "timeout after 9 ms")
+		b.now = day(30)
+		if d := cmp.Diff(before, b.page(t, window)); d != "" {
+			t.Errorf("the week has changed:\n%s", d)
+		}
+		if b.page(t, reports.Params{Since: day(23), Until: day(30)}) == before {
+			t.Error("the next week is the same")
+		}
+	})
+}
+
+// One root cause under several wrappers and with numbers in it is one reason,
+// counted per workflow version (F01, F04).
+func TestReasonsByVersion(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		b.now = day(17)
+		b.failed(t, "k1", "v3", "timeout after 10003ms at 2026-09-22T10:00:03Z")
+		b.failed(t, "k2", "v4", "timeout after 10021ms at 2026-09-22T10:04:11Z")
+		b.now = day(18)
+		r, err := reports.Reasons(t.Context(), b, reports.Params{Now: b.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Rows) != 1 || r.Rows[0][7] != 2 || cmp.Diff(r.Rows[0][9], []string{"v3", "v4"}) != "" || r.Rows[0][6] != reports.KindAmbiguous {
+			t.Errorf("rows %v", r.Rows)
+		}
+		r, err = reports.Reasons(t.Context(), b, reports.Params{Now: b.now, By: []string{"workflow_version"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Rows) != 2 || r.Rows[0][0] != "v3" || r.Rows[0][8] != 1 || r.Rows[1][0] != "v4" || r.Rows[1][8] != 1 {
+			t.Errorf("rows by version %v", r.Rows)
+		}
+	})
+}
