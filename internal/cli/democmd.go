@@ -27,6 +27,7 @@ the same commands that you would type. It needs no server and no network.`,
 				Command: func(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
 					inner := a.Streams
 					inner.In, inner.Out, inner.Err = cmd.InOrStdin(), stdout, stderr
+					inner.Width = max(0, a.Width-demo.Indent)
 					inner.InTerminal, inner.OutTerminal, inner.ErrTerminal = false, a.OutTerminal, false
 					return Run(ctx, args, inner)
 				},
