@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,16 @@ func (b *bench) change(t *testing.T, key string, next func(e ledger.Entry) ledge
 	}
 }
 
+// reason is the id of the reason of an entry's first attempt.
+func (b *bench) reason(t *testing.T, key string) string {
+	t.Helper()
+	st, err := b.Entry(t.Context(), key)
+	if err != nil || len(st.Attempts) == 0 || st.Attempts[0].ReasonID == "" {
+		t.Fatal(err, st)
+	}
+	return st.Attempts[0].ReasonID
+}
+
 // page is the reports of a window, as JSON.
 func (b *bench) page(t *testing.T, p reports.Params) string {
 	t.Helper()
@@ -117,6 +128,9 @@ func TestAPastWeekStaysAsItWas(t *testing.T) {
 		window := reports.Params{Since: day(16), Until: day(23)}
 		b.now = day(23).Add(15 * time.Minute)
 		before := b.page(t, window)
+		if !strings.Contains(before, `"class": "timeout"`) {
+			t.Errorf("no class:\n%s", before)
+		}
 
 		b.now = day(24)
 		settle := func(e ledger.Entry) ledger.Entry {
@@ -124,12 +138,14 @@ func TestAPastWeekStaysAsItWas(t *testing.T) {
 			return ledger.Settle(e, ledger.OutcomeApplied, ledger.ByPerson, "resolved", b.now)
 		}
 		b.change(t, "k1", settle)
-		// What was a failure turns out well, and what was unknown known.
+		// What was a failure turns out well, of another class, or without effect.
 		b.change(t, "k2", settle, ledger.Attempt{AttemptID: "a1", Status: ledger.AttemptOK, Effect: ledger.EffectDone, RemoteID: "r"})
 		b.change(t, "k3", func(e ledger.Entry) ledger.Entry {
 			e.Effect = ledger.EffectNotDone
 			return ledger.Reopen(e, "absent", b.now)
 		}, ledger.Attempt{AttemptID: "a2", Status: ledger.AttemptError, Class: ledger.ClassTimeout, Effect: ledger.EffectNotDone, ReasonID: "other", ReasonText: "other"})
+		b.change(t, "k4", func(e ledger.Entry) ledger.Entry { return e }, ledger.Attempt{AttemptID: "a1", Status: ledger.AttemptError,
+			Class: ledger.ClassRejected, Code: "declined", Effect: ledger.EffectNotDone, ReasonID: b.reason(t, "k4")})
 		b.failed(t, "late", "7", "timeout after 9 ms")
 		b.now = day(30)
 		if d := cmp.Diff(before, b.page(t, window)); d != "" {
@@ -153,7 +169,8 @@ func TestReasonsByVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Rows) != 1 || r.Rows[0][7] != 2 || cmp.Diff(r.Rows[0][9], []string{"v3", "v4"}) != "" || r.Rows[0][6] != reports.KindAmbiguous {
+		if len(r.Rows) != 1 || r.Rows[0][7] != 2 || cmp.Diff(r.Rows[0][9], []string{"v3", "v4"}) != "" || r.Rows[0][6] != reports.KindAmbiguous ||
+			r.Rows[0][3] != ledger.ClassTimeout || r.Rows[0][4] != "504" {
 			t.Errorf("rows %v", r.Rows)
 		}
 		r, err = reports.Reasons(t.Context(), b, reports.Params{Now: b.now, By: []string{"workflow_version"}})

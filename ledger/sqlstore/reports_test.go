@@ -102,9 +102,6 @@ func (h *shelf) put(t *testing.T, s *Store) {
 				return err
 			}
 		}
-		if _, err := tx.Exec("UPDATE attempt SET reason_class = class, reason_code = code"); err != nil {
-			return err
-		}
 		for _, r := range h.history {
 			if err := insert(tx, newHistoryLayout, newHistoryLayout.values(&r)); err != nil {
 				return err

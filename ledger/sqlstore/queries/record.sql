@@ -46,15 +46,13 @@ INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt}
 
 -- name: attempt_put
 -- Decided under the entry's row lock: it replaces what was there.
-INSERT INTO attempt ({attempt}, reason_class, reason_code)
-SELECT {n.attempt}, n.class, n.code FROM {rows attempt} WHERE 1 = 1
+INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt} WHERE 1 = 1
 ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
 
 -- name: attempt_learn
 -- Learned by a worker whose knowledge may be older than what is stored. What
 -- is known to be done stays done, and a result is not replaced by "started".
-INSERT INTO attempt ({attempt}, reason_class, reason_code)
-SELECT {n.attempt}, n.class, n.code FROM {rows attempt} WHERE 1 = 1
+INSERT INTO attempt ({attempt}) SELECT {n.attempt} FROM {rows attempt} WHERE 1 = 1
 ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
  WHERE excluded.effect = 'done'
     OR attempt.effect = 'unknown' AND (excluded.status <> 'started' OR attempt.status = 'started')
@@ -73,12 +71,12 @@ ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
     attempt_key = excluded.attempt_key,
     reason_text = CASE WHEN {same reason} THEN attempt.reason_text ELSE excluded.reason_text END,
     rules_version = CASE WHEN {same reason} THEN attempt.rules_version ELSE excluded.rules_version END,
-    reason_class = CASE WHEN {same reason} THEN attempt.reason_class ELSE excluded.class END,
-    reason_code = CASE WHEN {same reason} THEN attempt.reason_code ELSE excluded.code END,
+    reason_class = CASE WHEN NOT {same reason} THEN excluded.class WHEN attempt.reason_class = '' THEN attempt.class ELSE attempt.reason_class END,
+    reason_code = CASE WHEN NOT {same reason} THEN excluded.code WHEN attempt.reason_class = '' THEN attempt.code ELSE attempt.reason_code END,
     reason_id = CASE WHEN {same reason} THEN attempt.reason_id ELSE excluded.reason_id END
 
 -- fragment: same reason
-excluded.reason_id IN ('', attempt.reason_id)
+(excluded.reason_id IN ('', attempt.reason_id))
 
 -- name: evidence_void
 UPDATE evidence SET void = 1 WHERE counted = 1 AND void = 0 AND entry_id {any id}

@@ -51,7 +51,9 @@ SELECT BY_NAMES g.reason_id, g.version, g.connector, g.operation, g.class, g.cod
        COALESCE((SELECT y.action_key FROM entry AS y WHERE y.id = g.sample), '') AS sample_key
   FROM (
     SELECT BY_COLUMNS a.reason_id AS reason_id, e.workflow_version AS version,
-           min(e.connector) AS connector, min(e.operation) AS operation, min(a.reason_class) AS class, min(a.reason_code) AS code,
+           min(e.connector) AS connector, min(e.operation) AS operation,
+           min(CASE WHEN a.reason_class = '' THEN a.class ELSE a.reason_class END) AS class,
+           min(CASE WHEN a.reason_class = '' THEN a.code ELSE a.reason_code END) AS code,
            min(a.reason_text) AS reason_text, max(a.rules_version) AS rules_version,
            CAST(sum(CASE WHEN a.result_at >= :since THEN 1 ELSE 0 END) AS bigint) AS failures,
            CAST(sum(CASE WHEN a.result_at < :since THEN 1 ELSE 0 END) AS bigint) AS previous,

@@ -118,7 +118,7 @@ CREATE TABLE attempt (
     attempt_key text COLLATE "C" NOT NULL DEFAULT '',
     reason_text text COLLATE "C" NOT NULL DEFAULT '',
     reason_id text COLLATE "C" NOT NULL DEFAULT '',
-    -- What the reason was made of, whatever becomes of class and code.
+    -- What the reason was made of, once class and code may have become others; '': they have not.
     reason_class text COLLATE "C" NOT NULL DEFAULT '',
     reason_code text COLLATE "C" NOT NULL DEFAULT '',
     CONSTRAINT attempt_pkey PRIMARY KEY (entry_id, attempt_id)

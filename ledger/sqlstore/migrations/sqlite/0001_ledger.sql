@@ -118,7 +118,7 @@ CREATE TABLE attempt (
     attempt_key TEXT NOT NULL DEFAULT '',
     reason_text TEXT NOT NULL DEFAULT '',
     reason_id TEXT NOT NULL DEFAULT '',
-    -- What the reason was made of, whatever becomes of class and code.
+    -- What the reason was made of, once class and code may have become others; '': they have not.
     reason_class TEXT NOT NULL DEFAULT '',
     reason_code TEXT NOT NULL DEFAULT '',
     CONSTRAINT attempt_pkey PRIMARY KEY (entry_id, attempt_id)
