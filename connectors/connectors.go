@@ -216,7 +216,7 @@ const (
 // Record is one record of the external system that shows one of our keys.
 type Record struct {
 	ID         string
-	Key        string // the key it shows
+	Key        string // the key of ours it shows; of one found by {record_id}, the entry's first key
 	Status     string // as the system wrote it; "" where the definition reads none
 	Standing   Standing
 	MergedInto string // id of the survivor, where it was merged

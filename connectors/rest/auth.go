@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
@@ -226,9 +225,9 @@ func (d *definition) readOAuth2(t *table) {
 func (a *auth) dynamic() bool { return a.login != nil || a.oauth2 != nil }
 
 // tokens holds the present token. One call asks for a new one; the others wait
-// for it.
+// for it, as long as their context lets them.
 type tokens struct {
-	mu    sync.Mutex
+	turn  chan struct{} // holds one value: whoever takes it owns the rest
 	token string
 	until time.Time
 }
@@ -252,8 +251,12 @@ func (c *Connector) authorize(ctx context.Context, r *httpclient.Request) (token
 	if !c.def.auth.dynamic() {
 		return "", nil
 	}
-	c.tokens.mu.Lock()
-	defer c.tokens.mu.Unlock()
+	select {
+	case <-c.tokens.turn:
+	case <-ctx.Done():
+		return "", c.stopped(ctx, ctx.Err())
+	}
+	defer func() { c.tokens.turn <- struct{}{} }()
 	if c.tokens.token == "" || !time.Now().Before(c.tokens.until) {
 		if err := c.renew(ctx); err != nil {
 			return "", err
@@ -265,14 +268,14 @@ func (c *Connector) authorize(ctx context.Context, r *httpclient.Request) (token
 
 // forget drops a token that the system refused.
 func (c *Connector) forget(token string) {
-	c.tokens.mu.Lock()
-	defer c.tokens.mu.Unlock()
+	<-c.tokens.turn
+	defer func() { c.tokens.turn <- struct{}{} }()
 	if c.tokens.token == token {
 		c.tokens.token = ""
 	}
 }
 
-// renew asks for a token. The caller holds the lock.
+// renew asks for a token. The caller has the turn.
 func (c *Connector) renew(ctx context.Context) *connectors.Error {
 	a := &c.def.auth
 	var r httpclient.Request

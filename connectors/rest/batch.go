@@ -89,21 +89,122 @@ func (c *Connector) LookupBatch(ctx context.Context, qs []connectors.Query) []co
 	for _, it := range items {
 		byQuery[it.owner] = append(byQuery[it.owner], it)
 	}
+	state := make([]asked, len(qs))
+	for i := range qs {
+		state[i].outcome, state[i].at = collect(byQuery[i])
+		state[i].forms = []string{"batch"}
+	}
+	c.prefetchReads(ctx, op, qs, state, &n)
+	c.prefetchAbsence(ctx, op, qs, state, &n)
 	for i, q := range qs {
-		f, asked, failed := collect(byQuery[i])
-		own := tally{askedAt: asked}
-		forms := []string{"batch"}
-		var more []string
-		more, failed = c.follow(ctx, op, q, &f, failed, &own)
+		st := &state[i]
+		own := tally{askedAt: st.at}
+		more, failed := c.follow(ctx, op, q, &st.found, st.err, &own, st.pre)
 		if own.askedAt.IsZero() {
 			own.askedAt = n.askedAt
 		}
 		if i == 0 {
 			own.requests += n.requests
 		}
-		out[i].Answer, out[i].Err = c.result(f, own, append(forms, more...), failed)
+		out[i].Answer, out[i].Err = c.result(st.found, own, append(st.forms, more...), failed)
 	}
 	return out
+}
+
+// asked is what is known of one query of a batch.
+type asked struct {
+	outcome
+	at    time.Time
+	forms []string
+	pre   prefetched
+}
+
+// prefetchReads reads all hits and known ids of a batch together, where the
+// definition can. What is not mentioned is read alone later.
+func (c *Connector) prefetchReads(ctx context.Context, op *operation, qs []connectors.Query, state []asked, n *tally) {
+	if op.read == nil || op.read.batch == nil {
+		return
+	}
+	var items []*item
+	for i, q := range qs {
+		ids := []string{q.RemoteID}
+		for _, r := range state[i].found.records {
+			ids = append(ids, r.ID)
+		}
+		slices.Sort(ids)
+		for _, id := range slices.Compact(ids) {
+			if id != "" {
+				it := &item{q: q, owner: i, s: newScope(q, lastKey(q), &op.read.batch.block), expect: op.expected(q)}
+				it.s.id = id
+				items = append(items, it)
+			}
+		}
+	}
+	if len(items) < 2 {
+		return
+	}
+	c.askItems(ctx, op, op.read.batch, items, n)
+	for _, it := range items {
+		if it.err != nil && it.err.Kind == connectors.KindNotMentioned {
+			continue
+		}
+		// Several ids of one entry come back under one key: each id takes its own.
+		f := it.found
+		f.records = nil
+		for _, r := range it.found.records {
+			if r.ID == it.s.id || r.ID == "" {
+				f.records = append(f.records, r)
+			}
+		}
+		if len(f.records) == 0 && it.err == nil && !it.none && !op.read.batch.negative {
+			continue
+		}
+		if f.records != nil {
+			f.foreign = 0 // of other items of the same call
+		}
+		pre := &state[it.owner].pre
+		if pre.reads == nil {
+			pre.reads = map[string]outcome{}
+		}
+		pre.reads[it.s.id] = outcome{f, it.err}
+	}
+}
+
+// prefetchAbsence asks the absence blocks for all entries of which nothing was
+// found, where they can be asked together.
+func (c *Connector) prefetchAbsence(ctx context.Context, op *operation, qs []connectors.Query, state []asked, n *tally) {
+	for _, b := range op.absence {
+		if b.batch == nil {
+			continue
+		}
+		var some []connectors.Query
+		var index []int
+		for i, q := range qs {
+			if state[i].err == nil && len(state[i].found.records) == 0 {
+				some, index = append(some, q), append(index, i)
+			}
+		}
+		if len(some) < 2 {
+			return
+		}
+		items := itemsOf(op, b.batch, some)
+		c.askItems(ctx, op, b.batch, items, n)
+		byQuery := make([][]*item, len(some))
+		for _, it := range items {
+			byQuery[it.owner] = append(byQuery[it.owner], it)
+		}
+		for j, of := range byQuery {
+			got, _ := collect(of)
+			if got.err != nil && got.err.Kind == connectors.KindNotMentioned {
+				continue
+			}
+			pre := &state[index[j]].pre
+			if pre.absence == nil {
+				pre.absence = map[*block]outcome{}
+			}
+			pre.absence[b] = got
+		}
+	}
 }
 
 // itemsOf makes one item of each key, or one of each query in a scan.
@@ -130,21 +231,21 @@ func itemsOf(op *operation, b *batch, qs []connectors.Query) []*item {
 }
 
 // collect joins what became of the keys of one entry.
-func collect(items []*item) (f found, askedAt time.Time, failed *connectors.Error) {
-	f.complete = true
+func collect(items []*item) (o outcome, askedAt time.Time) {
+	o.found.complete = true
 	for _, it := range items {
-		f.merge(it.found)
+		o.found.merge(it.found)
 		if it.err != nil {
-			f.complete = false
-			if failed == nil {
-				failed = it.err
+			o.found.complete = false
+			if o.err == nil {
+				o.err = it.err
 			}
 		}
 		if askedAt.IsZero() || !it.at.IsZero() && it.at.Before(askedAt) {
 			askedAt = it.at
 		}
 	}
-	return f, askedAt, failed
+	return o, askedAt
 }
 
 // renderEach makes what {each} stands for.

@@ -91,7 +91,7 @@ func (c *Connector) Lookup(ctx context.Context, q connectors.Query) (connectors.
 	case op.read == nil || q.RemoteID == "":
 		return connectors.Answer{}, &connectors.Error{Kind: connectors.KindUnsupported, Message: "the definition has no lookup for this operation"}
 	}
-	more, failed := c.follow(ctx, op, q, &f, failed, &n)
+	more, failed := c.follow(ctx, op, q, &f, failed, &n, prefetched{})
 	if op.lookup == nil && len(f.records) == 0 {
 		f.complete = false // a direct read that finds nothing does not look for a key
 	}
@@ -111,12 +111,24 @@ func (c *Connector) result(f found, n tally, forms []string, failed *connectors.
 	return a, nil
 }
 
+// outcome is what one question about one entry came to.
+type outcome struct {
+	found found
+	err   *connectors.Error
+}
+
+// prefetched holds what was asked for many entries at once already.
+type prefetched struct {
+	reads   map[string]outcome // by id
+	absence map[*block]outcome
+}
+
 // follow does what comes after the first question: direct reads decide hits,
 // absence is asked where nothing was found, and the twin last.
-func (c *Connector) follow(ctx context.Context, op *operation, q connectors.Query, f *found, failed *connectors.Error, n *tally) (forms []string, e *connectors.Error) {
+func (c *Connector) follow(ctx context.Context, op *operation, q connectors.Query, f *found, failed *connectors.Error, n *tally, pre prefetched) (forms []string, e *connectors.Error) {
 	if op.read != nil && (len(f.records) > 0 || q.RemoteID != "") {
 		forms = append(forms, "read")
-		if e := c.confirm(ctx, op, q, f, n); e != nil {
+		if e := c.confirm(ctx, op, q, f, n, pre); e != nil {
 			return forms, e
 		}
 	}
@@ -127,11 +139,14 @@ func (c *Connector) follow(ctx context.Context, op *operation, q connectors.Quer
 		forms = append(forms, "absence")
 		all := found{complete: true}
 		for _, b := range op.absence {
-			more, e := c.askKeys(ctx, op, b, q, n)
-			if e != nil {
-				return forms, e
+			got, ok := pre.absence[b]
+			if !ok {
+				got.found, got.err = c.askKeys(ctx, op, b, q, n)
 			}
-			all.merge(more)
+			if got.err != nil && len(got.found.records) == 0 {
+				return forms, got.err
+			}
+			all.merge(got.found)
 		}
 		// These blocks decide whether there is none, also where the lookup
 		// itself was partial.
@@ -324,7 +339,7 @@ func (c *Connector) unbuildable(err error) *connectors.Error {
 
 // confirm reads each hit, and a known remote id, directly: the read decides. A
 // hit that is not there any more was removed since.
-func (c *Connector) confirm(ctx context.Context, op *operation, q connectors.Query, f *found, n *tally) *connectors.Error {
+func (c *Connector) confirm(ctx context.Context, op *operation, q connectors.Query, f *found, n *tally, pre prefetched) *connectors.Error {
 	hits := f.records
 	f.records = nil
 	known := q.RemoteID == ""
@@ -334,7 +349,7 @@ func (c *Connector) confirm(ctx context.Context, op *operation, q connectors.Que
 			continue
 		}
 		known = known || hit.ID == q.RemoteID
-		r, e := c.readOne(ctx, op, q, hit.ID, n)
+		r, e := c.readOne(ctx, op, q, hit.ID, n, pre)
 		if e != nil {
 			f.records = nil // an undecided hit may be a second one
 			return e
@@ -352,7 +367,7 @@ func (c *Connector) confirm(ctx context.Context, op *operation, q connectors.Que
 	if known {
 		return nil
 	}
-	r, e := c.readOne(ctx, op, q, q.RemoteID, n)
+	r, e := c.readOne(ctx, op, q, q.RemoteID, n, pre)
 	if e != nil {
 		return e
 	}
@@ -360,7 +375,10 @@ func (c *Connector) confirm(ctx context.Context, op *operation, q connectors.Que
 	return nil
 }
 
-func (c *Connector) readOne(ctx context.Context, op *operation, q connectors.Query, id string, n *tally) (found, *connectors.Error) {
+func (c *Connector) readOne(ctx context.Context, op *operation, q connectors.Query, id string, n *tally, pre prefetched) (found, *connectors.Error) {
+	if got, ok := pre.reads[id]; ok {
+		return got.found, got.err
+	}
 	s := newScope(q, lastKey(q), op.read)
 	s.id = id
 	return c.askBlock(ctx, op, op.read, q, s, n)

@@ -623,3 +623,48 @@ func TestStoppedLookupIsNoAnswer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+const together = `
+rate = { calls = 1000, per = "1s" }
+errors = [{ status = 404, on = ["lookup"], finding = "none" }]
+[[operation]]
+name = "reads"
+lookup = { method = "GET", path = "/search", query = { k = "{key}" }, items = "data", match = "ref", id = "id", batch = { max = 50, each = "{key}", query = { k = "{each}" }, missing = "negative" } }
+read = { method = "GET", path = "/items/{id}", batch = { method = "POST", path = "/bulk", max = 100, each = "{id}", items = "data", json = { ids = "{each}" } } }
+[[operation]]
+name = "absences"
+lookup = { method = "GET", path = "/search", query = { k = "{key}" }, items = "data", match = "ref", id = "id", visible_within = "65m", batch = { max = 50, each = "{key}", query = { k = "{each}" }, missing = "negative" } }
+absence = { method = "GET", path = "/list", query = { since = "{from:unix}", till = "{until:unix}" }, visible_within = "0s", items = "data", batch = { max = 1000, span = "2h", missing = "negative" } }
+`
+
+func TestReadsAndAbsenceAreBatchedToo(t *testing.T) {
+	sys := newSystem(t)
+	c := mustOpen(t, sys.URL, together)
+	sys.on("GET /search", 200, `{"data":[{"ref":"a","id":"1"},{"ref":"b","id":"2"},{"ref":"b","id":"3"}]}`)
+	sys.on("POST /bulk", 200, `{"data":[{"ref":"a","id":"1"},{"ref":"b","id":"3"}]}`)
+	sys.on("GET /items/2", 404, ``)
+	rs := askMany(c, "reads", "a", "b", "none")
+	if d := cmp.Diff([]string{"1", "2+3", "none"}, brief(rs)); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if rs[1].Answer.Records[0].Standing != connectors.StandingReversed || rs[1].Answer.Records[1].Standing != connectors.StandingApplied {
+		t.Errorf("%+v", rs[1])
+	}
+	want := []string{"GET /search?k=a&k=b&k=none", `POST /bulk {"ids":["1","2","3"]}`, "GET /items/2"}
+	if d := cmp.Diff(want, sys.sent()); d != "" {
+		t.Errorf("requests (-want +got)\n%s", d)
+	}
+
+	sys.on("GET /search", 200, `{"data":[]}`)
+	sys.on("GET /list", 200, `{"data":[{"ref":"b","id":"2"},{"ref":"stranger","id":"9"}]}`)
+	rs = askMany(c, "absences", "a", "b", "c")
+	if rs[0].Answer.Foreign != 1 || !rs[0].Answer.Declared || !rs[0].Answer.Complete || rs[1].Answer.Records[0].ID != "2" || rs[2].Answer.Form != "batch+absence" {
+		t.Errorf("%+v", rs)
+	}
+	if n := len(sys.sent()); n != 2 {
+		t.Errorf("%d requests, want 2", n)
+	}
+	if op, _ := c.Info().Operation("absences"); op.VisibleWithin != 0 {
+		t.Errorf("visible within %v", op.VisibleWithin)
+	}
+}

@@ -72,6 +72,8 @@ func Open(cfg connectors.Config) (*Connector, error) {
 		return nil, err
 	}
 	c := &Connector{def: def, pacer: cfg.Pacer}
+	c.tokens.turn = make(chan struct{}, 1)
+	c.tokens.turn <- struct{}{}
 	c.mask.Store(redact.New(def.secrets...))
 	c.http = httpclient.New(httpclient.Config{UserAgent: agent(), Mask: c.text})
 	return c, nil
