@@ -31,10 +31,10 @@ base_url = "URL"
 auth = { bearer = "demo-token" }
 timeout = "1s"
 rate = { calls = 100, per = "1s", concurrent = 8 }
-lands_within = "1s"         # longest an unanswered request may still take effect
+lands_within = "500ms"      # longest an unanswered request may still take effect
 visible_within = "2s"       # longest the search may not show it
 absent_after = 2            # so many empty answers prove that it did not happen ...
-absent_spacing = "1s"       # ... so far apart
+absent_spacing = "500ms"    # ... so far apart
 in_flight_for = "10s"
 probe = { method = "GET", path = "/me" }
 errors = [ { status = 429, class = "rate_limit", effect = "not_done", pauses = "entry" } ]
@@ -66,7 +66,7 @@ name = "Billing, west"
 ids = ["5507"]
 
 [[policy]]
-retry = { max_attempts = 4, max_age = "1h", backoff = { kind = "exponential", base = "1s", factor = 2, max = "4s", jitter = 0.2 } }
+retry = { max_attempts = 4, max_age = "1h", backoff = { kind = "exponential", base = "500ms", factor = 2, max = "4s", jitter = 0.2 } }
 settle = { for = "1h", every = "1s", pending_every = "1s" }
 checks = { consent = "required", owner = "transfer", lifecycle = "required", refused = "blocked" }
 after_max_attempts = { state = "escalated", owner = "billing", due = "8h", allow = ["retry", "resolve", "cancel"] }

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Indent is how many columns what a command prints is moved to the right.
+const Indent = 3
+
 // paper is where the demonstration is written: narrow sections, a little colour
 // on a terminal. The first failed write is kept, and nothing is written after.
 type paper struct {
@@ -23,7 +26,7 @@ func (p *paper) write(s string) {
 
 // Colours are the eight of every terminal (ECMA-48, SGR).
 func (p *paper) paint(code, s string) string {
-	if !p.color {
+	if !p.color || s == "" {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
@@ -42,7 +45,7 @@ func (p *paper) section(s string) {
 }
 
 func (p *paper) line(format string, args ...any) {
-	p.write("   " + strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
+	p.write(strings.TrimRight(strings.Repeat(" ", Indent)+fmt.Sprintf(format, args...), " ") + "\n")
 }
 
 func (p *paper) blank() { p.write("\n") }
@@ -53,7 +56,6 @@ func (p *paper) ran(command string) { p.line("%s", p.dim("$ "+command)) }
 // quote shows what a command printed.
 func (p *paper) quote(out string) {
 	for l := range strings.Lines(strings.TrimRight(out, "\n")) {
-		p.write("   " + strings.TrimRight(l, "\n") + "\n")
+		p.line("%s", strings.TrimRight(l, "\n"))
 	}
-	p.blank()
 }

@@ -138,10 +138,16 @@ func people(todos []todo) []customer {
 	return cs
 }
 
+// scripts says how the billing system treats each reference. A workflow that
+// dies before it sends is no request, and takes no fate.
 func scripts(todos []todo) map[string]script {
 	m := make(map[string]script, len(todos))
 	for _, t := range todos {
-		m[t.Key] = t.script
+		s := t.script
+		if t.first() == fateCrashOff {
+			s.fates = s.fates[1:]
+		}
+		m[t.Key] = s
 	}
 	return m
 }

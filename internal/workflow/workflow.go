@@ -16,6 +16,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -92,20 +93,23 @@ type Client struct {
 	once sync.Once
 }
 
-// Send posts the action's payload to the URL, once, and says what came back.
-func (c *Client) Send(ctx context.Context, url string, a Action) Attempt {
+// Send posts the action's payload to an address, once, and says what came back.
+func (c *Client) Send(ctx context.Context, to string, a Action) Attempt {
 	c.once.Do(func() {
 		c.http.Transport = &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}
 	})
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	at := Attempt{AttemptID: a.Key + "/1", StartedAt: time.Now().UTC()}
-	status, header, body, err := c.post(ctx, url, a.Payload)
+	status, header, body, err := c.post(ctx, to, a.Payload)
 	end := time.Now().UTC()
 	at.FinishedAt = &end
 	switch {
 	case err != nil:
 		at.Status, at.ErrorClass, at.Message = "error", "network", err.Error()
+		if ue := (*url.Error)(nil); errors.As(err, &ue) {
+			at.Message = ue.Err.Error() // without the address, which is the same for all
+		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			at.ErrorClass = "timeout"
 		}
@@ -128,8 +132,8 @@ func (c *Client) Send(ctx context.Context, url string, a Action) Attempt {
 	return at
 }
 
-func (c *Client) post(ctx context.Context, url string, body []byte) (int, http.Header, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+func (c *Client) post(ctx context.Context, to string, body []byte) (int, http.Header, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, err
 	}
