@@ -179,7 +179,7 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 	if err := s.writeFacts(ctx, tx, "attempt_learn", attempts, evidence, void); err != nil {
 		return err
 	}
-	return s.bulk(ctx, tx, "history_add", newHistoryLayout, rowsOf(newHistoryLayout, hs), nil)
+	return s.insert(ctx, tx, "history_add", newHistoryLayout, rowsOf(newHistoryLayout, hs))
 }
 
 // attemptNumbers knows the attempts of entries, to number further ones.
@@ -376,7 +376,7 @@ func (s *Store) start(ctx context.Context, tx *sqlx.Tx, st ledger.Start, next le
 		EntryID: next.ID, No: cur.history + 1, At: now, From: cur.State, To: next.State, Class: next.Class, Flags: next.Flags,
 		Reason: next.Reason, Owner: next.Owner, Actor: defaultActor, PolicyVersion: next.PolicyVersion, PassID: st.PassID, Detail: st.Detail,
 	}
-	if err := s.bulk(ctx, tx, "history_add", newHistoryLayout, [][]any{newHistoryLayout.values(&h)}, nil); err != nil {
+	if err := s.insert(ctx, tx, "history_add", newHistoryLayout, [][]any{newHistoryLayout.values(&h)}); err != nil {
 		return out, err
 	}
 	if next.OutcomeKey != "" {

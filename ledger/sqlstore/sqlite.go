@@ -34,10 +34,11 @@ var sqliteDialect = &dialect{
 		"timeline":    `''`,
 		"same server": `1 = 1`,
 	},
-	rows:  sqliteRows,
-	list:  sqliteList,
-	bulk:  sqliteBulk,
-	fault: sqliteFault,
+	rows:   sqliteRows,
+	list:   sqliteList,
+	bulk:   sqliteBulk,
+	insert: sqliteInsert,
+	fault:  sqliteFault,
 }
 
 // sqliteDSN gives the data source names of the writer and of the readers.
@@ -103,6 +104,10 @@ func sqliteBulk(ctx context.Context, tx *sqlx.Tx, query string, l layout, rows [
 		}
 	}
 	return nil
+}
+
+func sqliteInsert(ctx context.Context, tx *sqlx.Tx, query string, l layout, rows [][]any) error {
+	return sqliteBulk(ctx, tx, query, l, rows, nil)
 }
 
 func sqliteFault(err error) fault {

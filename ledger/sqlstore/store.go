@@ -324,6 +324,14 @@ func (s *Store) bulk(ctx context.Context, tx *sqlx.Tx, name string, l layout, ro
 	return s.d.bulk(ctx, tx, s.q(name), l, rows, scan)
 }
 
+// insert adds rows that are all new.
+func (s *Store) insert(ctx context.Context, tx *sqlx.Tx, name string, l layout, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.d.insert(ctx, tx, s.q(name), l, rows)
+}
+
 // all reads rows of a layout into structs.
 func all[T any](ctx context.Context, s *Store, on queryer, name string, l layout, a args) ([]T, error) {
 	var out []T
