@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
@@ -132,14 +133,10 @@ func (k keyRule) leastLength() int { return int(leastBits/k.bitsPerChar()) + 1 }
 // limit is the most bytes that a key may have wherever it travels; 0 is none.
 func (op *operation) limit() int {
 	limit := op.key.max
-	if op.carriesIdempotencyKey() && op.idempotency.max > 0 && (limit == 0 || op.idempotency.max < limit) {
+	if op.sendsIdempotencyKey && op.idempotency.max > 0 && (limit == 0 || op.idempotency.max < limit) {
 		limit = op.idempotency.max
 	}
 	return limit
-}
-
-func (op *operation) carriesIdempotencyKey() bool {
-	return op.send != nil && op.send.req.uses("idempotency_key")
 }
 
 // derive makes a key: SHA-256 of the action key, and of the number for a
@@ -187,31 +184,87 @@ func (op *operation) fits(key string) string {
 	if op.key.chars != nil && !op.key.chars.MatchString(key) {
 		return "it has a character that the system does not take"
 	}
-	if op.carriesIdempotencyKey() && op.idempotency.chars != nil && !op.idempotency.chars.MatchString(key) {
+	if op.sendsIdempotencyKey && op.idempotency.chars != nil && !op.idempotency.chars.MatchString(key) {
 		return "it has a character that the system does not take in an idempotency key"
 	}
 	if why := unclean(key); why != "" {
 		return why
 	}
-	s := &scope{key: key, idempotencyKey: key, trial: true, page: "1"}
-	for _, r := range op.keyRequests() {
+	s := &scope{key: key, idempotencyKey: key, trial: true}
+	for _, use := range op.keyUses {
+		text, _, err := use.text.render(s, use.at)
 		var bad *badValue
-		if _, err := r.build(trialBase, s); errors.As(err, &bad) && (bad.name == "key" || bad.name == "idempotency_key") {
-			return "in " + r.where + ": " + bad.why
-		}
-	}
-	for _, b := range op.blocks() {
-		if b.batch == nil || b.batch.each == nil {
-			continue
-		}
-		if _, err := b.batch.renderEach([]*scope{s}); err != nil {
-			var bad *badValue
-			if errors.As(err, &bad) && bad.name == "key" {
-				return "in " + b.batch.req.where + ".each: " + bad.why
-			}
+		switch {
+		case errors.As(err, &bad) && (bad.name == "key" || bad.name == "idempotency_key"):
+			return "in " + use.where + ": " + bad.why
+		case use.segment && (text == "" || text == "." || text == ".."):
+			return "in " + use.where + ": empty, . and .. cannot be a segment of a path"
 		}
 	}
 	return ""
+}
+
+// keyUse is one place where a key stands.
+type keyUse struct {
+	where   string
+	text    *template
+	at      placing
+	segment bool // of a path
+}
+
+// findKeyUses lists the places of all requests where a key stands, so that a
+// key can be tried without building them: that happens for every record of an
+// import.
+func (op *operation) findKeyUses() {
+	seen := map[string]bool{}
+	add := func(where, position string, t *template, at placing, segment bool) {
+		carries := slices.ContainsFunc(t.holes(), func(h *placeholder) bool { return h.name == "key" || h.name == "idempotency_key" })
+		if id := position + t.text + fmt.Sprint(t.whole() == nil); carries && !seen[id] {
+			seen[id] = true
+			op.keyUses = append(op.keyUses, keyUse{where: where, text: t, at: at, segment: segment})
+		}
+	}
+	var nodes func(where, position string, n *node, at placing)
+	nodes = func(where, position string, n *node, at placing) {
+		if n == nil {
+			return
+		}
+		if n.text != nil {
+			add(where, position, n.text, at, false)
+		}
+		for _, name := range slices.Sorted(maps.Keys(n.members)) {
+			nodes(where, position, n.members[name], at)
+		}
+		for _, e := range n.list {
+			nodes(where, position, e, at)
+		}
+	}
+	request := func(r *request) {
+		for _, p := range r.path {
+			add(r.where+".path", "path ", p.text, inPath, true)
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.query)) {
+			nodes(r.where+".query."+name, "", r.query[name], placing{})
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.header)) {
+			nodes(r.where+".headers."+name, "header ", r.header[name], inHeader)
+		}
+		nodes(r.where, "", r.json, placing{})
+		nodes(r.where, "", r.form, placing{})
+		if r.text != nil {
+			add(r.where, "", r.text, placing{}, false)
+		}
+	}
+	for _, b := range op.blocks() {
+		request(b.req)
+		if b.batch != nil {
+			request(b.batch.req)
+			nodes(b.batch.req.where+".each", "each ", b.batch.each, placing{})
+		}
+	}
+	if op.send != nil {
+		request(op.send.req)
+	}
 }
 
 func (op *operation) blocks() []*block {
@@ -222,18 +275,6 @@ func (op *operation) blocks() []*block {
 		}
 	}
 	return bs
-}
-
-// keyRequests are the requests that may carry a key one at a time.
-func (op *operation) keyRequests() []*request {
-	var rs []*request
-	for _, b := range op.blocks() {
-		rs = append(rs, b.req)
-	}
-	if op.send != nil {
-		rs = append(rs, op.send.req)
-	}
-	return rs
 }
 
 // DeriveKey implements connectors.KeyDeriver.
@@ -296,6 +337,12 @@ func (c *Connector) CheckPayload(operation string, keys []string, payload []byte
 				return findable, false, fmt.Sprintf("the send does not carry the payload's member %q", name)
 			}
 		}
+	}
+	if op.send.req.body == bodyStored && len(payload) == 0 {
+		return findable, false, "there is no payload to send"
+	}
+	if !op.sendsPayloadParts {
+		return findable, sendable, ""
 	}
 	s := &scope{key: "x", idempotencyKey: "x", actionKey: "x", recordID: "x", subject: "x", payload: payload}
 	if len(keys) > 0 {

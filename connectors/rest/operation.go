@@ -27,8 +27,11 @@ type operation struct {
 	carries  []*selector
 	rules    []*rule // own ones first, then the connector's
 
-	key         keyRule
-	idempotency idempotencyRule
+	key                 keyRule
+	idempotency         idempotencyRule
+	keyUses             []keyUse
+	sendsIdempotencyKey bool
+	sendsPayloadParts   bool // a placeholder of the send reads the payload
 }
 
 // block is a question and how its answer is read.
@@ -262,6 +265,11 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 	t.unsupported("resend_asks")
 	t.finish()
 	op.info = info
+	op.sendsIdempotencyKey = op.send != nil && op.send.req.uses("idempotency_key")
+	op.sendsPayloadParts = op.send != nil && slices.ContainsFunc(op.send.req.holes(), func(h *placeholder) bool {
+		return h.name == "payload" || strings.HasPrefix(h.name, "payload.")
+	})
+	op.findKeyUses()
 	d.checkKeyRule(t, op)
 	if name != "" {
 		d.operations[name] = op
