@@ -93,6 +93,7 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 	im := &importer{
 		parse:   func(line []byte) (ledger.Record, []ledger.FieldError) { return ledger.ParseRecord(line, parse) },
 		workers: min(runtime.GOMAXPROCS(0), 4),
+		writers: 2, // one is made ready while the database works on the other
 		record: func(ctx context.Context, recs []ledger.Record) ([]ledger.Recorded, error) {
 			return s.store.Record(ctx, recs, decide)
 		},

@@ -38,12 +38,15 @@ type importCounts struct {
 }
 
 // importer reads records from files and has them recorded. Reading, parsing
-// and writing run beside each other; batches are written in the order of
-// their lines.
+// and writing run beside each other. Batches are begun in the order of their
+// lines, and two are under way at once only if they have no action key in
+// common, so that news of one action is recorded in its order.
 type importer struct {
 	parse   func(line []byte) (ledger.Record, []ledger.FieldError)
 	record  func(ctx context.Context, recs []ledger.Record) ([]ledger.Recorded, error)
 	workers int // parsers at work at once; at least 1
+	writers int // batches being written at once; at least 1
+	lineMax int // bytes of the longest line read; 0: importLineMax
 
 	refuse  func(source string, line int, e ledger.FieldError)
 	advance func(bytes int) // progress; may be nil
@@ -68,12 +71,16 @@ type importChunk struct {
 	at      []int // line of each record
 	refused []importRefusal
 	parsed  chan struct{} // closed when the three above are set
+
+	got     []ledger.Recorded
+	err     error
+	written chan struct{} // closed when these two are set
 }
 
 type importLine struct {
 	no   int
 	text []byte
-	long bool // longer than importLineMax; text is empty
+	long bool // too long to be kept; text is empty
 }
 
 type importRefusal struct {
@@ -97,7 +104,7 @@ func (im *importer) file(ctx context.Context, source string, r io.Reader) error 
 		defer wg.Done()
 		defer close(inOrder)
 		defer close(toParse)
-		readErr = readChunks(r, func(c *importChunk) bool {
+		readErr = readChunks(r, im.longest(), func(c *importChunk) bool {
 			for _, to := range []chan *importChunk{toParse, inOrder} {
 				select {
 				case to <- c:
@@ -118,19 +125,75 @@ func (im *importer) file(ctx context.Context, source string, r io.Reader) error 
 		}()
 	}
 
+	var underWay []*importChunk
+	// finish waits for the oldest batches until at most n are under way.
+	finish := func(n int) (err error) {
+		for len(underWay) > n {
+			c := underWay[0]
+			underWay = underWay[1:]
+			<-c.written
+			err = errors.Join(err, im.finish(source, c))
+		}
+		return err
+	}
 	for c := range inOrder {
 		<-c.parsed
+		room := max(im.writers, 1) - 1
+		if sharesKey(c, underWay) {
+			room = 0
+		}
+		if err := finish(room); err != nil {
+			return errors.Join(err, finish(0))
+		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			break
 		}
-		if err := im.write(ctx, source, c); err != nil {
-			return err
-		}
+		underWay = append(underWay, c)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			defer close(c.written)
+			if len(c.recs) > 0 {
+				// A batch that has begun is finished, so that the counts are
+				// true when a signal comes.
+				c.got, c.err = im.record(context.WithoutCancel(ctx), c.recs)
+			}
+		}()
+	}
+	if err := finish(0); err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return readErr
+}
+
+// sharesKey says whether a batch has an action key in common with one of the
+// others.
+func sharesKey(c *importChunk, others []*importChunk) bool {
+	if len(others) == 0 {
+		return false
+	}
+	keys := make(map[string]bool, len(c.recs))
+	for _, r := range c.recs {
+		keys[r.ActionKey] = true
+	}
+	for _, o := range others {
+		for _, r := range o.recs {
+			if keys[r.ActionKey] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (im *importer) longest() int {
+	if im.lineMax > 0 {
+		return im.lineMax
+	}
+	return importLineMax
 }
 
 func (im *importer) parseChunk(c *importChunk) {
@@ -139,7 +202,7 @@ func (im *importer) parseChunk(c *importChunk) {
 		if l.long {
 			c.refused = append(c.refused, importRefusal{l.no, []ledger.FieldError{{
 				Field:   "record",
-				Message: fmt.Sprintf("the line is longer than %d MiB; leave the payload out of it", importLineMax>>20),
+				Message: fmt.Sprintf("the line is longer than %d MiB; leave the payload out of it", im.longest()>>20),
 			}}})
 			continue
 		}
@@ -154,35 +217,29 @@ func (im *importer) parseChunk(c *importChunk) {
 	c.lines = nil
 }
 
-// write records one batch, and reports its refused lines in their order.
-func (im *importer) write(ctx context.Context, source string, c *importChunk) error {
+// finish counts what became of a written batch, and reports its refused lines
+// in their order.
+func (im *importer) finish(source string, c *importChunk) error {
+	if c.err != nil {
+		return fmt.Errorf("record %s from line %d on: %w", source, c.at[0], c.err)
+	}
 	refused := c.refused
-	if len(c.recs) > 0 {
-		// A batch that has begun is finished, so that the counts are true
-		// when a signal comes.
-		got, err := im.record(context.WithoutCancel(ctx), c.recs)
-		if err != nil {
-			return fmt.Errorf("record %s from line %d on: %w", source, c.at[0], err)
+	for i, g := range c.got {
+		switch g.Verdict {
+		case ledger.RecordedNew:
+			im.counts.New++
+		case ledger.RecordedMerged:
+			im.counts.Merged++
+		case ledger.RecordedUnchanged:
+			im.counts.Unchanged++
+		default:
+			refused = append(refused, importRefusal{c.at[i], g.Errors})
 		}
-		for i, g := range got {
-			switch g.Verdict {
-			case ledger.RecordedNew:
-				im.counts.New++
-			case ledger.RecordedMerged:
-				im.counts.Merged++
-			case ledger.RecordedUnchanged:
-				im.counts.Unchanged++
-			default:
-				refused = append(refused, importRefusal{c.at[i], g.Errors})
-			}
-			for _, w := range g.Warnings {
-				im.warn(w, source, c.at[i])
-			}
+		for _, w := range g.Warnings {
+			im.warn(w, source, c.at[i])
 		}
-		for i, r := range c.recs {
-			for _, u := range r.Unknown {
-				im.warn(fmt.Sprintf("%s: not a member of a record, ignored", u), source, c.at[i])
-			}
+		for _, u := range c.recs[i].Unknown {
+			im.warn(fmt.Sprintf("%s: not a member of a record, ignored", u), source, c.at[i])
 		}
 	}
 	sort.SliceStable(refused, func(i, j int) bool { return refused[i].line < refused[j].line })
@@ -231,13 +288,15 @@ const importWarningKinds = 50
 // readChunks cuts r into batches of lines and gives each to next, until next
 // returns false. Blank lines are left out; a byte order mark and carriage
 // returns are taken off.
-func readChunks(r io.Reader, next func(*importChunk) bool) error {
+func readChunks(r io.Reader, lineMax int, next func(*importChunk) bool) error {
 	br := bufio.NewReaderSize(r, 256<<10)
-	chunk := func() *importChunk { return &importChunk{parsed: make(chan struct{})} }
+	chunk := func() *importChunk {
+		return &importChunk{parsed: make(chan struct{}), written: make(chan struct{})}
+	}
 	c := chunk()
 	no := 0
 	for {
-		text, size, long, err := readLine(br)
+		text, size, long, err := readLine(br, lineMax)
 		if size > 0 || err == nil {
 			no++
 			if no == 1 {
@@ -266,11 +325,11 @@ func readChunks(r io.Reader, next func(*importChunk) bool) error {
 // readLine reads up to and including the next line feed. text is the caller's
 // own; size counts all bytes read, also those of a line that was too long to
 // keep.
-func readLine(br *bufio.Reader) (text []byte, size int, long bool, err error) {
+func readLine(br *bufio.Reader, lineMax int) (text []byte, size int, long bool, err error) {
 	for {
 		part, err := br.ReadSlice('\n')
 		size += len(part)
-		if size > importLineMax {
+		if size > lineMax {
 			text, long = nil, true
 		} else {
 			text = append(text, part...)

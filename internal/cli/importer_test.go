@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,7 +144,8 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func TestImportRefusesALineThatIsTooLongWithoutHoldingIt(t *testing.T) {
 	f := newFakeImport()
-	in := io.MultiReader(strings.NewReader("a\n"), &endless{left: 20 * importLineMax}, strings.NewReader("\nb\n"))
+	f.lineMax = 1 << 20
+	in := io.MultiReader(strings.NewReader("a\n"), &endless{left: 20 * f.lineMax}, strings.NewReader("\nb\n"))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if err := f.file(t.Context(), "f", in); err != nil {
@@ -153,13 +155,13 @@ func TestImportRefusesALineThatIsTooLongWithoutHoldingIt(t *testing.T) {
 	if d := cmp.Diff([]string{"a", "b"}, f.keys); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"f:2: record: the line is longer than 16 MiB; leave the payload out of it"}, f.refused); d != "" {
+	if d := cmp.Diff([]string{"f:2: record: the line is longer than 1 MiB; leave the payload out of it"}, f.refused); d != "" {
 		t.Error(d)
 	}
 	// Growing a buffer to the limit costs a few times the limit; the whole
 	// line would cost twenty times.
-	if used := after.TotalAlloc - before.TotalAlloc; used > 10*importLineMax {
-		t.Errorf("allocated %d MiB for a line of %d MiB", used>>20, 20*importLineMax>>20)
+	if used := after.TotalAlloc - before.TotalAlloc; used > uint64(10*f.lineMax) {
+		t.Errorf("allocated %d MiB for a line of %d MiB", used>>20, 20*f.lineMax>>20)
 	}
 	if f.counts != (importCounts{Read: 3, New: 2, Refused: 1}) {
 		t.Errorf("counts: %+v", f.counts)
@@ -182,6 +184,50 @@ func TestImportStopsAtALedgerThatFails(t *testing.T) {
 	}
 	if f.counts != (importCounts{Read: importBatch, New: importBatch}) {
 		t.Errorf("counts: %+v", f.counts)
+	}
+}
+
+func TestImportWritesTwoBatchesAtOnceUnlessTheyShareAKey(t *testing.T) {
+	cases := map[string]struct {
+		key  func(i int) string
+		most int32
+	}{
+		"all keys differ: two at once":                  {func(i int) string { return fmt.Sprint(i) }, 2},
+		"every batch has one action in common: in turn": {func(i int) string { return fmt.Sprint(i % importBatch) }, 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeImport()
+			f.writers = 2
+			var open, most atomic.Int32
+			both := make(chan struct{})
+			f.record = func(_ context.Context, recs []ledger.Record) ([]ledger.Recorded, error) {
+				n := open.Add(1)
+				defer open.Add(-1)
+				if n == 2 && most.CompareAndSwap(1, 2) {
+					close(both)
+				}
+				most.CompareAndSwap(0, n)
+				if c.most == 2 {
+					<-both // the first waits for the second
+				}
+				out := make([]ledger.Recorded, len(recs))
+				for i := range out {
+					out[i].Verdict = ledger.RecordedNew
+				}
+				return out, nil
+			}
+			var in bytes.Buffer
+			for i := range 4 * importBatch {
+				fmt.Fprintln(&in, c.key(i))
+			}
+			if err := f.file(t.Context(), "f", &in); err != nil {
+				t.Fatal(err)
+			}
+			if most.Load() != c.most || f.counts.New != 4*importBatch {
+				t.Errorf("at once: %d, new: %d; want %d and %d", most.Load(), f.counts.New, c.most, 4*importBatch)
+			}
+		})
 	}
 }
 
