@@ -65,7 +65,8 @@ type Store interface {
 	// Claim leases up to c.Limit due entries of one lane and one kind of work,
 	// longest due first. Each claim raises the entry's fencing token by one.
 	// Nothing due is an empty slice, not an error. It reads the database's
-	// clock at that very moment and returns it in Claimed.Now.
+	// clock at that very moment and returns it in Claimed.Now. ErrGeneration:
+	// call Unsettle with generation first.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Renew extends leases; those lost meanwhile are returned.
@@ -80,7 +81,11 @@ type Store interface {
 	// of its lease, and whose change of state is Legal, the entry and one
 	// history row. The others change nothing, and carry ErrLeaseLost or a
 	// *TransitionError. Results are in the order of cs. Class is recomputed,
-	// LastActivityAt set, and the lease ended unless Change.Keep.
+	// LastActivityAt set, and the lease ended unless Change.Keep. A lease that
+	// was given back, by Release or an Apply before, counts as lost: repeating
+	// an Apply whose answer was lost changes nothing twice. An attempt's known
+	// effect is not replaced by a lesser one: done stays done, and not done
+	// gives way to done only.
 	Apply(ctx context.Context, cs []Change) ([]Applied, error)
 
 	// Start writes "started": one statement per entry on the database's own
@@ -89,15 +94,20 @@ type Store interface {
 	// fewer than s.Concurrent marks of the lane are open. It renews the lease,
 	// stores the attempt with its key and send_by (its start + s.Timeout), and
 	// takes the outcome key. Only when Started.Refused is empty and err is nil
-	// may the request go out. ErrNotDurable: nothing may be sent.
+	// may the request go out. ErrNotDurable: nothing may be sent. Without a
+	// Timeout somebody else sends: SendBy stays as given, and no mark is open.
+	// The store sets NextAt to the latest of the one given, the send_by and the
+	// end of the lease, and makes the entry's earlier negatives void.
 	Start(ctx context.Context, s Start) (Started, error)
 
 	// Siblings finds, for each entry named, the others that may stand in the
-	// way of a send.
+	// way of a send. Of one outcome key at most fifty are given, those in the
+	// way first; of the other kinds one each.
 	Siblings(ctx context.Context, ids []int64) (map[int64][]Sibling, error)
 
 	// Control is the youngest entry of an operation that is known to be
-	// applied (not reversed) and was settled before the time given.
+	// applied and was settled before the time given. What a person said, and
+	// what carries a flag, is none: a lookup by our key need not find it.
 	Control(ctx context.Context, connector, operation string, before time.Time) (Entry, bool, error)
 
 	// Due counts what is due in each lane, within the filter's window and
@@ -133,7 +143,9 @@ type Store interface {
 	// Unsettle makes negatives void and starts quiet periods at now, for every
 	// open entry: after a step of the clock. With generation it also voids
 	// claims and makes every open entry that was due unknown, with send_by =
-	// now + longest (a failover, a restore, a copied file).
+	// now + longest (a failover, a restore, a copied file); a process that was
+	// told ErrGeneration, and finds it answered by another, changes nothing.
+	// Such an entry gets an attempt of unknown effect, "generation-N".
 	Unsettle(ctx context.Context, reason string, generation bool, longest time.Duration) (entries int, err error)
 
 	// Alert opens an alert under a key, unless one is open: then opened is
@@ -228,8 +240,8 @@ type Start struct {
 	Next       Entry         // as it is to stand (Begin), but for the times that the store sets
 	Timeout    time.Duration // send_by = started + this
 	LeaseFor   time.Duration
-	Concurrent int
-	Generation int64
+	Concurrent int   // 0: no limit
+	Generation int64 // of the claimed entry
 	PassID     string
 	Detail     []byte
 }

@@ -18,6 +18,8 @@ const (
 	faultCancelled       // the statement was cancelled
 	faultLocked          // another process holds the database
 	faultReadOnly        // the file or the server takes no writes
+	faultNoLedger        // the file is something else, the database does not exist
+	faultLogin           // the server does not let us in
 )
 
 // dialect is what differs between the databases, beside the migrations.

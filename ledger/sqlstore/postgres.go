@@ -187,6 +187,10 @@ func postgresFault(err error) fault {
 		return faultLocked
 	case pqerror.ReadOnlySQLTransaction:
 		return faultReadOnly
+	case pqerror.InvalidCatalogName:
+		return faultNoLedger
+	case pqerror.InvalidPassword, pqerror.InvalidAuthorizationSpecification:
+		return faultLogin
 	}
 	return faultOther
 }

@@ -126,6 +126,8 @@ func sqliteFault(err error) fault {
 		return faultLocked
 	case lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN:
 		return faultReadOnly
+	case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
+		return faultNoLedger
 	}
 	return faultOther
 }

@@ -452,6 +452,13 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("the ledger is locked by another process; try again when it has ended: %w", err)
 	case faultReadOnly:
 		return fmt.Errorf("the ledger takes no writes; check the rights of the file, or that the server is no standby: %w", err)
+	case faultNoLedger:
+		if s.d == postgres {
+			return fmt.Errorf("the database does not exist; create it, then run reconcile migrate: %w", err)
+		}
+		return fmt.Errorf("the file is no SQLite database, or is damaged; name another file, or restore it from a backup: %w", err)
+	case faultLogin:
+		return fmt.Errorf("the server refused the login; check user and password in the URL: %w", err)
 	}
 	var netErr *net.OpError
 	if errors.As(err, &netErr) {

@@ -22,6 +22,11 @@
 (CAST(:since AS bigint) = 0 OR {activity} >= CAST(:since AS bigint))
    AND (CAST(:until AS bigint) = 0 OR {activity} < CAST(:until AS bigint))
 
+-- fragment: recent
+-- What the beginning of a window leaves, in a form that indexes can answer:
+-- all that is open, and what is younger.
+(CAST(:since AS bigint) = 0 OR e.last_activity_at >= CAST(:since AS bigint) OR e.work <> '' OR e.due_at > 0)
+
 -- name: entry
 SELECT {e.entry} FROM entry AS e WHERE e.action_key = :action_key
 
@@ -34,19 +39,19 @@ SELECT {history} FROM history WHERE entry_id = :id ORDER BY history_no
 -- name: entries
 SELECT {e.listed}
   FROM entry AS e
- WHERE e.action_key > :after AND {matches} AND {window}
+ WHERE e.action_key > :after AND {matches} AND {recent} AND {window}
  ORDER BY e.action_key
  LIMIT :limit
 
 -- name: entries_whole
 SELECT {e.entry}
   FROM entry AS e
- WHERE e.action_key > :after AND {matches} AND {window}
+ WHERE e.action_key > :after AND {matches} AND {recent} AND {window}
  ORDER BY e.action_key
  LIMIT :limit
 
 -- name: count
-SELECT (SELECT count(*) FROM entry AS e WHERE {matches} AND {window}) AS matching,
+SELECT (SELECT count(*) FROM entry AS e WHERE {matches} AND {recent} AND {window}) AS matching,
        (SELECT count(*) FROM entry) AS total
 
 -- name: control
