@@ -286,12 +286,6 @@ func whyResent(a ledger.Attempt, as []ledger.Attempt, evidence []ledger.Evidence
 			before = append(before, b)
 		}
 	}
-	var seen []ledger.Evidence
-	for _, ev := range evidence {
-		if !ev.AskedAt.After(a.StartedAt) {
-			seen = append(seen, ev)
-		}
-	}
 	// Where the effect was not proven not done, the reason of the last change
 	// to retryable says what makes a second effect impossible.
 	for i := len(history) - 1; i >= 0; i-- {
@@ -305,7 +299,30 @@ func whyResent(a ledger.Attempt, as []ledger.Attempt, evidence []ledger.Evidence
 		}
 		break
 	}
-	return whyNotDone(before, seen)
+	return whyNotDone(before, proof(evidence, a.StartedAt))
+}
+
+// proof are the negatives that proved absence before the moment given. They may
+// be void by now: a later attempt voids what was known before it.
+func proof(evidence []ledger.Evidence, before time.Time) []ledger.Evidence {
+	last, n := -1, 0
+	for i, ev := range evidence {
+		if ev.Finding == ledger.FindingAbsent && !ev.AskedAt.After(before) {
+			var d lookDetail
+			if json.Unmarshal(ev.Detail, &d) == nil {
+				last, n = i, d.Negatives
+			}
+		}
+	}
+	var out []ledger.Evidence
+	for i := last; i >= 0 && len(out) < n; i-- {
+		if evidence[i].Counted {
+			ev := evidence[i]
+			ev.Void = false
+			out = append([]ledger.Evidence{ev}, out...)
+		}
+	}
+	return out
 }
 
 // whyNotDone says how it is known that no attempt had an effect.

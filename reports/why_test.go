@@ -39,6 +39,14 @@ func negative(at time.Time, n int) ledger.Evidence {
 	return ledger.Evidence{Finding: ledger.FindingNotVisible, AskedAt: at, Counted: true, Detail: d}
 }
 
+// absence is the negative that completed the proof; a later attempt of unknown
+// effect made both void.
+func absence(at time.Time, n int) ledger.Evidence {
+	ev := negative(at, n)
+	ev.Finding, ev.Void = ledger.FindingAbsent, true
+	return ev
+}
+
 func TestWhy(t *testing.T) {
 	lost := ledger.Attempt{No: 1, StartedAt: noon, Status: ledger.AttemptError, Class: ledger.ClassTimeout, HTTPStatus: 504, Effect: ledger.EffectUnknown}
 	absent := lost
@@ -69,7 +77,7 @@ func TestWhy(t *testing.T) {
 			st: ledger.Stored{Entry: with(func(e *ledger.Entry) {
 				e.State, e.Outcome, e.SettledBy, e.RemoteID = ledger.StateSettled, ledger.OutcomeApplied, ledger.BySend, "C-2"
 			}), Attempts: []ledger.Attempt{absent, ours}},
-			evidence: []ledger.Evidence{negative(look1, 1), negative(look2, 2)},
+			evidence: []ledger.Evidence{negative(look1, 1), absence(look2, 2)},
 			want: []string{"Attempt 2 was safe: 2 looks by our key", "from 2026-11-28T12:03:00Z to 2026-11-28T12:04:00Z",
 				"show a record that is known to exist", "our own attempt was confirmed by billing as C-2"},
 		},
