@@ -68,6 +68,7 @@ type system struct {
 	lookErr  func(keys []string) *connectors.Error
 	sendAs   func(s connectors.Send) (effect bool, r connectors.SendResult) // nil: done and answered
 	verdicts []connectors.Verdict
+	origin   *connectors.Record // found by business identity
 	onSend   func()
 
 	lookups, sends, checks int
@@ -118,6 +119,9 @@ func (y *system) answer(q connectors.Query) connectors.Answer {
 		}
 		a.Records = append(a.Records, r)
 	}
+	if y.origin != nil && len(a.Records) == 0 {
+		a.Records = append(a.Records, *y.origin)
+	}
 	return a
 }
 
@@ -128,8 +132,11 @@ func (y *system) Lookup(ctx context.Context, q connectors.Query) (connectors.Ans
 	if ctx.Err() != nil {
 		return connectors.Answer{}, &connectors.Error{Kind: connectors.KindStopping}
 	}
-	if y.lookErr != nil {
-		if e := y.lookErr(q.Keys); e != nil {
+	if f := y.lookErr; f != nil {
+		y.mu.Unlock() // it may reach back into the world
+		e := f(q.Keys)
+		y.mu.Lock()
+		if e != nil {
 			return connectors.Answer{}, e
 		}
 	}
