@@ -446,6 +446,30 @@ func TestCases(t *testing.T) {
 				t.Errorf("%d episodes and %d sends, want 4 and 3", n, w.sys.sends)
 			}
 		},
+		"while the platform retries by itself nothing is sent; from its end on absence can be proven": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			until := w.clock.Now().Add(30 * time.Minute).Format(time.RFC3339)
+			w.report(strings.Replace(w.line("k", limited), `"owner"`, fmt.Sprintf(`"driver":"platform","driver_until":%q,"owner"`, until), 1))
+			w.runFor(29 * time.Minute)
+			if e := w.entry("k"); e.State != ledger.StateAmbiguous || e.Negatives != 0 {
+				t.Fatalf("got %s %q with %d negatives", e.State, e.Reason, e.Negatives)
+			}
+			w.wantEffects("k", 0, 0)
+			w.clock.advance(time.Hour) // the looks have grown an hour apart
+			w.runFor(5 * time.Minute)
+			w.want("k", ledger.StateSettled, "sent")
+			w.wantEffects("k", 1, 1)
+		},
+		"a platform that never says when it gives up: a person, once max_age has passed": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.MaxAge = 5 * time.Hour }))
+			w.report(strings.Replace(w.line("k", timeout), `"owner"`, `"driver":"platform","owner"`, 1))
+			for range 14 {
+				w.pass()
+				w.clock.advance(time.Hour)
+			}
+			w.want("k", ledger.StateEscalated, "outcome_unknown: platform_retries")
+			w.wantEffects("k", 0, 0)
+		},
 		"an unknown connector is named, and its entries wait untouched": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			w.report(strings.Replace(w.line("k", timeout), `"billing"`, `"nowhere"`, 1), w.line("ok", timeout))

@@ -137,7 +137,7 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 			return Decided{Next: e}
 		}
 		as, ch := mark(as, allUnknown(as), ledger.EffectNotDone, "", ruleAbsent)
-		e = Summarize(e, as)
+		e = Summarize(undriven(e), as)
 		if e.LastClass == ledger.ClassAlreadyExists {
 			return Decided{Next: s.escalate(e, "already_exists: the system says so, but shows no record with our key"), Attempts: ch}
 		}
@@ -197,10 +197,22 @@ func (s Setting) notVisible(e ledger.Entry, as []ledger.Attempt, l Look) ledger.
 			why = "second_refused: the system itself refuses a second effect"
 		}
 		return ledger.Reopen(e, why, NextAttemptAt(e, as, s.Policy, s.Now))
-	case s.windowOver(e):
+	case s.windowOver(e), s.drivenTooLong(e):
 		return s.escalate(e, "outcome_unknown: "+l.Reason)
 	}
 	return ledger.Doubt(e, l.Reason, later(nextLook(e, l, s), s.Now.Add(l.Wait)))
+}
+
+// undriven ends the platform's own retries: nothing more comes from there.
+func undriven(e ledger.Entry) ledger.Entry {
+	e.Driver, e.DriverUntil = "", time.Time{}
+	return e
+}
+
+// drivenTooLong says whether the platform has retried by itself for longer than
+// the policy lets anybody try.
+func (s Setting) drivenTooLong(e ledger.Entry) bool {
+	return e.Driver == DriverPlatform && !e.FirstFailedAt.IsZero() && s.Now.Sub(e.FirstFailedAt) > s.Policy.MaxAge
 }
 
 // safeUnproven says whether a resend may be considered although absence is not
@@ -208,7 +220,7 @@ func (s Setting) notVisible(e ledger.Entry, as []ledger.Attempt, l Look) ledger.
 // system itself refuses a second effect (spec, section 5, send_by). Every
 // attempt that has a bound must be past it.
 func (s Setting) safeUnproven(e ledger.Entry, l Look) bool {
-	if e.Driver == "platform" || e.Effect != ledger.EffectUnknown || !l.Asked.After(e.SendBy) {
+	if Driving(e, s.Now) || e.Effect != ledger.EffectUnknown || !l.Asked.After(e.SendBy) {
 		return false
 	}
 	if s.Op.Repeatable {
@@ -304,7 +316,7 @@ func NoLookup(e ledger.Entry, as []ledger.Attempt, s Setting) ledger.Entry {
 	case e.State == ledger.StateEscalated:
 		e.Work, e.NextAt = ledger.WorkNone, time.Time{}
 		return e
-	case s.Op.Repeatable && s.Now.After(e.SendBy) && e.Driver != "platform":
+	case s.Op.Repeatable && s.Now.After(e.SendBy) && !Driving(e, s.Now):
 		return ledger.Reopen(e, "repeatable: doing it twice is the same as once", NextAttemptAt(e, as, s.Policy, s.Now))
 	}
 	x := escalation(e, s.Policy, s.Owners, s.Now)

@@ -209,7 +209,7 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 	quiet := quietUntil(e, op, lag)
 	first := e.FirstSentAt
 	switch {
-	case e.Driver == "platform":
+	case Driving(e, asked):
 		return no("platform_retries: the platform may still send")
 	case e.KeyOrigin == "derived" && workflowUnknown(as):
 		return no("derived_key: the workflow may not have sent this key")

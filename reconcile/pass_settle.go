@@ -207,11 +207,13 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 		}
 		out[i].finding = l.Finding
 		out[i].evidence = lookEvidence(e.Entry, j.info.Name, j.info.Version, r.id, a, l)
+		unasked := a.err != nil && (a.err.Kind == connectors.KindBadKey || a.err.Kind == connectors.KindUnsupported)
 		r.count(func(c *Counts) {
-			if l.Finding == ledger.FindingCouldNotAsk {
-				c.CouldNotAsk++
-			} else {
+			switch {
+			case l.Finding != ledger.FindingCouldNotAsk:
 				c.LookedUp++
+			case !unasked: // the system is well; this entry cannot be asked about
+				c.CouldNotAsk++
 			}
 		})
 	}

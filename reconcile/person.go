@@ -130,6 +130,7 @@ func afterRetry(e ledger.Entry, a PersonAction, s Setting, reason string, no fun
 	}
 	e.Granted = max(e.AttemptCount+1-s.Policy.MaxAttempts, 1)
 	e.Approved = true
+	e = undriven(e)
 	e.SettleFrom = s.Now
 	e.LooksInRow = 0
 	if e.Effect == ledger.EffectNotDone || a.Override {
