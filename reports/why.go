@@ -53,7 +53,7 @@ var meanings = map[string]meaning{
 	"unsupported":              {"this system cannot be asked by our key", false},
 
 	// What may be tried again, and what may not.
-	"effect_unknown":       {"the answer was lost, and nobody knows whether it happened", false},
+	"effect_unknown":       {"the answer was lost, or says nothing of the effect", false},
 	"backoff":              {"it did not happen, and may be tried again", false},
 	"repeatable":           {"doing it twice is the same as doing it once", true},
 	"second_refused":       {"the system itself refuses a second effect", true},

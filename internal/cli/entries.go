@@ -98,8 +98,11 @@ func (o entriesOptions) run(ctx context.Context, a *app) error {
 		})
 	} else {
 		cols := entryColumns
-		if o.output == formatCSV {
+		switch {
+		case o.output == formatCSV:
 			cols = entryCSVColumns
+		case a.OutTerminal:
+			cols = entryTerminalColumns
 		}
 		err = a.table(o.output, entryNames(cols), entryRows(cols, p), now)
 	}
@@ -166,7 +169,20 @@ type entryColumn struct {
 	value func(e ledger.Entry) any
 }
 
-// entryColumns are what a person needs to see where entries stand.
+// entryTerminalColumns are what a person needs to see where entries stand, on
+// a screen of usual width.
+var entryTerminalColumns = []entryColumn{
+	{render.Column{Name: "action_key", Kind: render.Key}, func(e ledger.Entry) any { return e.ActionKey }},
+	{render.Column{Name: "state"}, func(e ledger.Entry) any { return joined(" ", string(e.State), string(e.Outcome)) }},
+	{render.Column{Name: "effect"}, func(e ledger.Entry) any { return e.Effect }},
+	{render.Column{Name: "next", Blank: "-"}, func(e ledger.Entry) any { return e.NextAt }},
+	{render.Column{Name: "owner"}, func(e ledger.Entry) any { return e.Owner }},
+	{render.Column{Name: "reason"}, func(e ledger.Entry) any {
+		return joined("; ", prefix("flags ", strings.Join(texts(e.Flags), ", ")), e.Reason)
+	}},
+}
+
+// entryColumns are the same for a pipe, one fact to a column.
 var entryColumns = []entryColumn{
 	{render.Column{Name: "action_key", Kind: render.Key}, func(e ledger.Entry) any { return e.ActionKey }},
 	{render.Column{Name: "state"}, func(e ledger.Entry) any { return e.State }},

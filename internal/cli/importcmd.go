@@ -87,7 +87,7 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	parse := s.parseOptions(now)
-	bar := a.progress("bytes", o.size())
+	bar := a.progress(progressBytes, o.size())
 	defer bar.done()
 	decide := s.recorder().Decide
 	im := &importer{

@@ -14,6 +14,9 @@ type progress struct {
 	total int64
 }
 
+// progressBytes is what a bar over bytes counts.
+const progressBytes = "bytes"
+
 // progress starts a bar over a total; 0: not known yet.
 func (a *app) progress(what string, total int64) *progress {
 	p := &progress{total: total}
@@ -33,6 +36,7 @@ func (a *app) progress(what string, total int64) *progress {
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString(what),
+		progressbar.OptionShowBytes(what == progressBytes),
 		progressbar.OptionClearOnFinish(),
 	)
 	return p

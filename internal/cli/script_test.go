@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -57,11 +58,12 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"system":  system,
-			"json":    jsonIs,
-			"passes":  passes,
-			"settled": settled,
+			"exits":     exits,
+			"system":    system,
+			"json":      jsonIs,
+			"passes":    passes,
+			"settled":   settled,
+			"interrupt": interrupt,
 		},
 	})
 }
@@ -138,6 +140,52 @@ func settled(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s is not settled", args[0])
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// interrupt KIND CODE ARGS… runs reconcile, sends SIGINT as soon as the system
+// has got a request of this kind, and compares the exit code. stdout and stderr
+// are in the files out and err.
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupt KIND CODE ARGS…")
+	}
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	s := ts.Value(systemKey{}).(*started).system
+	kind := connectortest.Kind(args[0])
+	before := s.Requests(kind)
+
+	self, err := os.Executable()
+	ts.Check(err)
+	cmd := exec.Command(self, args[2:]...)
+	cmd.Args[0] = "reconcile" // how testscript knows which command to be
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "CRM_TOKEN"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for deadline := time.Now().Add(30 * time.Second); s.Requests(kind) == before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			ts.Fatalf("no %s request came\n%s", kind, errs.String())
+		}
+	}
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		_ = cmd.Process.Kill()
+		ts.Fatalf("it did not stop")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("out"), out.Bytes(), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs("err"), errs.Bytes(), 0o600))
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, out.String(), errs.String())
 	}
 }
 
