@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/failpoint"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -393,6 +394,7 @@ func (r *run) claim(ctx context.Context, st *stage, cutoff time.Time, limit, wor
 	}
 	var after ledger.Position
 	for !st.halted(ctx) {
+		failpoint.Hit("before-claim")
 		host := time.Now()
 		c, err := r.e.store.Claim(ctx, ledger.Claim{Lane: st.name, Work: st.work, Limit: limit, DueBefore: cutoff, Holder: r.e.holder,
 			Lease: r.e.lease, Filter: r.filter, After: after, Peek: r.o.DryRun})
@@ -411,6 +413,7 @@ func (r *run) claim(ctx context.Context, st *stage, cutoff time.Time, limit, wor
 		if len(c.Entries) == 0 {
 			return nil
 		}
+		failpoint.Hit("after-claim")
 		r.ck.set(c.Now, host)
 		if err := r.clockStep(ctx, c.Now); err != nil {
 			return err
@@ -518,7 +521,9 @@ func (r *run) apply(ctx context.Context, batch []result1) error {
 	for i, b := range batch {
 		cs[i] = b.ch
 	}
+	failpoint.Hit("before-apply")
 	applied, err := r.e.store.Apply(ctx, cs)
+	failpoint.Hit("after-apply")
 	if err != nil {
 		return err
 	}

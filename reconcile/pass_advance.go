@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/failpoint"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -268,6 +269,7 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 		r.emit(st, c, next, "")
 		return nil
 	}
+	failpoint.Hit("after-checks")
 	applied, err := r.e.store.Apply(ctx, []ledger.Change{{Lease: c.lease, Next: next, Attempts: c.attempts, Evidence: c.evidence,
 		Keep: true, PassID: r.id, Detail: []byte(detail)}})
 	if err != nil {
@@ -358,9 +360,11 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 		}
 		now := r.ck.now()
 		attempt.StartedAt, attempt.ReceivedAt, attempt.SendBy = now, now, now.Add(j.op.Timeout)
+		failpoint.Hit("before-started")
 		host := time.Now()
 		s, err := r.e.store.Start(ctx, ledger.Start{Lease: c.lease, Attempt: attempt, Next: begun(e, append(as[:len(as):len(as)], attempt)),
 			Timeout: j.op.Timeout, LeaseFor: max(r.e.lease, j.op.Timeout+closeGrace), Concurrent: st.concurrent(), Generation: e.Generation, PassID: r.id})
+		failpoint.Hit("after-started")
 		switch {
 		case errors.Is(err, ledger.ErrNotDurable):
 			r.hold("a \"started\" mark was not durable (is the standby away?); nothing more is sent in this pass")
@@ -423,8 +427,10 @@ func (r *run) wire(ctx context.Context, st *stage, j job, c candidate, s ledger.
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Until(sendBy)+j.op.Timeout+closeGrace)
 	defer cancel()
 	e := s.Entry
+	failpoint.Hit("before-wire")
 	res := sender.Send(wctx, connectors.Send{Operation: e.Operation, Key: e.ProviderKey, IdempotencyKey: e.EffectiveIdempotencyKey(),
 		ActionKey: e.ActionKey, RecordID: e.RecordID, Subject: e.Subject, Payload: e.Payload, PayloadType: e.PayloadType, SendBy: sendBy})
+	failpoint.Hit("after-wire")
 	r.count(func(c *Counts) { c.Sent++ })
 
 	now := r.ck.now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/failpoint"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -150,7 +151,9 @@ type looked struct {
 // look asks about the entries of a job and decides what becomes of each. It
 // counts, keeps the lane's breaker, and stops the stage when the lane pauses.
 func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
+	failpoint.Hit("before-look")
 	as := r.e.ask(ctx, &r.ck, j.conn, j.op, j.es)
+	failpoint.Hit("after-look")
 	out := make([]looked, len(as))
 	now := r.ck.now()
 	var failed *connectors.Error // one call that failed for many counts once

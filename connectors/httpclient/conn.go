@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/recovery-ledger/reconcile/internal/failpoint"
 )
 
 // errTooLate is what a write gets for a byte after its send_by.
@@ -50,6 +52,7 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 	c.mu.Unlock()
 	// A stop right here cannot be closed from this side: see the spec,
 	// section 6, "What cannot be closed".
+	failpoint.Hit("at-wire")
 	n, err := c.Conn.Write(b)
 	c.mu.Lock()
 	c.writing--

@@ -57,6 +57,9 @@ var rules = []rule{
 	// These exercise the product as a whole.
 	{"internal/demo", []string{"ledger/...", "connectors/...", "reconcile/...", "reports/...", "internal/config", helpers}, nil},
 	{"internal/bench", []string{"ledger/...", "connectors/...", "reconcile/...", "reports/...", "internal/config", helpers, "internal/pgtest"}, nil},
+	{"internal/chaos", []string{"internal/chaos/...", helpers, "internal/pgtest", "internal/realtest", "internal/testproc"}, nil},
+	{"internal/chaos/provider", nil, nil},
+	{"internal/chaos/storm", []string{"internal/chaos/provider", "internal/pgtest", "internal/testproc"}, nil},
 	{"internal/e2e", []string{"ledger/...", "connectors/...", "reconcile/...", "reports/...", "internal/config", helpers, "internal/pgtest", "internal/realtest"}, nil},
 
 	// These serve tests only: their imports (package testing, a driver, the

@@ -26,6 +26,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/recovery-ledger/reconcile/internal/failpoint"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -403,9 +404,11 @@ func (s *Store) once(ctx context.Context, f func(tx *sqlx.Tx) error) (err error)
 		return errors.Join(err, ignoreDone(tx.Rollback()))
 	}
 	warned.Store(nil)
+	failpoint.Hit("before-commit")
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	failpoint.Hit("after-commit")
 	// A commit that warns was done here, but the standby did not confirm it.
 	// Source: PostgreSQL 15, src/backend/replication/syncrep.c.
 	if w := warned.Load(); w != nil {
