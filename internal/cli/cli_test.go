@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/recovery-ledger/reconcile/internal/config"
 )
@@ -136,6 +140,33 @@ func TestEveryCommandHasHelpThatNeedsNoManual(t *testing.T) {
 			t.Errorf("%s has no long text or no example", c.Name())
 		}
 	}
+}
+
+// docs/cli.md names every command and every flag.
+func TestDocsNameEveryCommandAndFlag(t *testing.T) {
+	b, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Name() != "help" && c.Name() != "reconcile" && !strings.Contains(doc, c.Name()) {
+			t.Errorf("docs/cli.md does not name %q", c.CommandPath())
+		}
+		if c.Name() == "completion" {
+			return // cobra's own
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !strings.Contains(doc, "--"+f.Name) {
+				t.Errorf("docs/cli.md does not name --%s of %q", f.Name, c.CommandPath())
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(&app{}))
 }
 
 func TestNearest(t *testing.T) {

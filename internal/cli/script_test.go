@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,6 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/recovery-ledger/reconcile/connectors/connectortest"
+	"github.com/recovery-ledger/reconcile/internal/pgtest"
+	"github.com/recovery-ledger/reconcile/ledger/sqlstore"
 )
 
 var update = flag.Bool("update", false, "rewrite what the scripts expect; review the diff")
@@ -26,9 +29,10 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"reconcile": func() { os.Exit(Main()) }})
 }
 
-// TestScripts runs every script below testdata/script. A file there that is no
+// scripts lists every script below testdata/script. A file there that is no
 // script fails the test: it would be forgotten.
-func TestScripts(t *testing.T) {
+func scripts(t *testing.T) []string {
+	t.Helper()
 	var files []string
 	err := filepath.WalkDir("testdata/script", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -46,6 +50,11 @@ func TestScripts(t *testing.T) {
 	if len(files) == 0 {
 		t.Fatal("no scripts")
 	}
+	return files
+}
+
+// runScripts runs scripts, with more in their environment.
+func runScripts(t *testing.T, files []string, more func(*testscript.Env) error) {
 	testscript.Run(t, testscript.Params{
 		Files:              files,
 		UpdateScripts:      *update,
@@ -55,7 +64,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "home", ".config"))
 			e.Setenv("CRM_TOKEN", connectortest.Token)
 			e.Values[systemKey{}] = &started{}
-			return nil
+			return more(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,
@@ -66,6 +75,51 @@ func TestScripts(t *testing.T) {
 			"interrupt": interrupt,
 		},
 	})
+}
+
+func TestScripts(t *testing.T) {
+	runScripts(t, scripts(t), func(*testscript.Env) error { return nil })
+}
+
+// TestScriptsOnPostgres runs the scripts that work on the ledger once more, on
+// PostgreSQL. What a script does with a ledger of its own (--ledger) stays as
+// it is: the script of export moves to another one.
+func TestScriptsOnPostgres(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	pgtest.DB(t) // skips, aloud, where there is no PostgreSQL
+	var files []string
+	for _, f := range scripts(t) {
+		switch strings.TrimSuffix(filepath.Base(f), ".txtar") {
+		case "import", "export", "entries", "show", "pass", "interrupt", "lanes", "report", "review", "daemon":
+			files = append(files, f)
+		}
+	}
+	runScripts(t, files, func(e *testscript.Env) error {
+		url := pgtest.DB(t)
+		e.Setenv("RECONCILE_LEDGER", url)
+		return sqlstore.Migrate(t.Context(), url, io.Discard)
+	})
+}
+
+// TestPostgresLedgerHasToBeMigrated: an old schema ends a command and says what
+// to run.
+func TestPostgresLedgerHasToBeMigrated(t *testing.T) {
+	url := pgtest.DB(t)
+	t.Chdir(t.TempDir())
+	var out bytes.Buffer
+	code, stderr := run(t, &out, "entries", "--ledger", url)
+	if code != ExitFailed || !strings.Contains(stderr, "reconcile migrate") {
+		t.Errorf("entries before migrate: exit %d, %s", code, stderr)
+	}
+	if code, stderr = run(t, &out, "migrate", "--ledger", url); code != ExitDone {
+		t.Fatalf("migrate: exit %d, %s", code, stderr)
+	}
+	out.Reset()
+	if code, stderr = run(t, &out, "entries", "--ledger", url, "--output", "json"); code != ExitDone || out.String() != "[]\n" {
+		t.Errorf("entries after migrate: exit %d, %q, %s", code, out.String(), stderr)
+	}
 }
 
 // exits CODE COMMAND ARGS… runs a command that must end with this very code.
@@ -161,7 +215,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command(self, args[2:]...)
 	cmd.Args[0] = "reconcile" // how testscript knows which command to be
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "CRM_TOKEN"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "CRM_TOKEN", "RECONCILE_LEDGER"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	var out, errs bytes.Buffer

@@ -79,7 +79,13 @@ func (s *session) openEngine(ctx context.Context) error {
 		return err
 	}
 	lanes := reconcile.NewLanes(s.store)
-	s.pacing.set(lanes.Pacer)
+	// The config names lanes, the engine the connectors that go over them; any
+	// of those that share one will do.
+	over := map[string]string{}
+	for name, c := range s.connectors {
+		over[c.Info().Lane] = name
+	}
+	s.pacing.set(func(lane string) connectors.Pacer { return lanes.Pacer(over[lane]) })
 	engine, err := reconcile.New(reconcile.Options{
 		Store: s.store, Connectors: s.connectors, Lanes: lanes,
 		Policies: s.cfg.Policies, Owners: s.cfg.Owners, Lease: s.cfg.Ledger.Lease,
@@ -121,20 +127,20 @@ func (s *session) close() {
 // with: the config is checked first, and connectors are opened once.
 type pacing struct {
 	mu sync.Mutex
-	by func(connector string) connectors.Pacer // nil: nothing is paced yet
+	by func(lane string) connectors.Pacer // nil: nothing is paced yet
 }
 
-func (p *pacing) set(by func(connector string) connectors.Pacer) {
+func (p *pacing) set(by func(lane string) connectors.Pacer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.by = by
 }
 
-func (p *pacing) pacer(connector string) connectors.Pacer { return latePacer{p, connector} }
+func (p *pacing) pacer(lane string) connectors.Pacer { return latePacer{p, lane} }
 
 type latePacer struct {
-	pacing    *pacing
-	connector string
+	pacing *pacing
+	lane   string
 }
 
 // Wait implements connectors.Pacer.
@@ -145,7 +151,7 @@ func (l latePacer) Wait(ctx context.Context, bucket string) error {
 	if by == nil {
 		return ctx.Err()
 	}
-	return by(l.connector).Wait(ctx, bucket)
+	return by(l.lane).Wait(ctx, bucket)
 }
 
 // parseOptions say how the records of an import are read. now is the moment of
