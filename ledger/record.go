@@ -93,7 +93,7 @@ type Recording struct {
 	Entry    Entry     // as it is to stand; ignored when unchanged or refused
 	Attempts []Attempt // new ones, and those whose result is new (same AttemptID)
 	Evidence []Evidence
-	History  []History // EntryID, No and At are the store's
+	History  []History // EntryID and No are the store's, and At where it is zero (a restored row keeps its own)
 	Void     bool      // earlier negatives are void: their evidence is marked
 	Errors   []FieldError
 	Warnings []string
