@@ -289,6 +289,7 @@ type Classified struct {
 	KeySpent   bool      // the idempotency key is used up
 	Refuses    CheckName // the system refused what a check of ours should have
 	Pauses     string    // "lane", "entry" or "" for the default of the kind
+	Names      string    // id of the record that the error names
 }
 
 // CheckQuery asks what must still be true before a send.

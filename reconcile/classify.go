@@ -111,11 +111,7 @@ func reportedOK(ra ledger.RecordAttempt, op connectors.Operation) (ledger.Class,
 }
 
 func reportedFailure(ra ledger.RecordAttempt, op connectors.Operation, cl connectors.Classifier) (ledger.Class, ledger.Effect, string) {
-	var own connectors.Classified
-	matched := false
-	if cl != nil && op.Name != "" {
-		own, matched = cl.Classify(op.Name, connectors.Failure{HTTPStatus: ra.HTTPStatus, Code: ra.ErrorCode, Message: ra.Message})
-	}
+	own, matched := ownRule(ra, op, cl)
 	byStatus, statusAllows := classOfStatus(ra.HTTPStatus)
 
 	class, named := ledger.ParseClass(ra.ErrorClass)
@@ -150,6 +146,14 @@ func reportedFailure(ra ledger.RecordAttempt, op connectors.Operation, cl connec
 		return class, ledger.EffectNotDone, rule
 	}
 	return class, ledger.EffectUnknown, rule
+}
+
+// ownRule is what the connector's own rules say of a reported failure.
+func ownRule(ra ledger.RecordAttempt, op connectors.Operation, cl connectors.Classifier) (connectors.Classified, bool) {
+	if cl == nil || op.Name == "" || ra.Status == ledger.AttemptOK || ra.Status == ledger.AttemptStarted {
+		return connectors.Classified{}, false
+	}
+	return cl.Classify(op.Name, connectors.Failure{HTTPStatus: ra.HTTPStatus, Code: ra.ErrorCode, Message: ra.Message})
 }
 
 // isHTML says whether a text is a page where an answer was expected.

@@ -121,8 +121,8 @@ func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, op connecto
 	case len(reversed) > 0:
 		j.Flags = append(j.Flags, ledger.FlagReversed)
 		return j.found(ledger.FindingReversed, "reversed", reversed[0])
-	case len(other) > 0:
-		return j.origin(other, risk)
+	case len(other) > 0 && a.Complete:
+		return j.origin(e, other, risk)
 	case len(rejected) > 0:
 		// A rejected record explains one attempt. Others may still land, so
 		// with more unknown attempts than records the quiet period has to pass.
@@ -179,15 +179,19 @@ func (j Judgement) one(e ledger.Entry, r connectors.Record, gone bool, op connec
 	return j.found(ledger.FindingApplied, "found", r)
 }
 
-// origin judges records that match by business identity and not by our key.
-func (j Judgement) origin(rs []connectors.Record, risk ledger.Risk) Judgement {
+// origin judges records that match by business identity, or are named by an
+// error, and do not show our key. Only where the system says that the action
+// exists already may an equal one be taken for its effect; any other goes to a
+// person.
+func (j Judgement) origin(e ledger.Entry, rs []connectors.Record, risk ledger.Risk) Judgement {
 	r := rs[0]
+	exists := e.LastClass == ledger.ClassAlreadyExists || e.RemoteID != "" && e.RemoteID == r.ID
 	j.RemoteID = r.ID
 	j.Flags = append(j.Flags, ledger.FlagOtherOrigin)
 	switch {
 	case distinct(rs) > 1:
 		return j.is(ledger.FindingMismatch, fmt.Sprintf("other_origin: %d records without our key: %s", distinct(rs), ids(rs)))
-	case len(r.Compared) > 0 && unequal(r.Compared) == "" && risk != ledger.RiskHigh && r.Standing == connectors.StandingApplied:
+	case exists && len(r.Compared) > 0 && unequal(r.Compared) == "" && risk != ledger.RiskHigh && r.Standing == connectors.StandingApplied:
 		return j.is(ledger.FindingApplied, "other_origin: all compared fields are equal")
 	case unequal(r.Compared) != "":
 		return j.is(ledger.FindingMismatch, "other_origin: "+unequal(r.Compared)+" differs")

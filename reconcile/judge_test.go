@@ -173,10 +173,22 @@ func TestJudge(t *testing.T) {
 			},
 			answer: answer(connectors.Record{ID: "1", Key: "k", Standing: connectors.StandingApplied, ChangedAt: at(-time.Hour), Proof: []connectors.Compared{{Path: "stage"}}}),
 			asked:  time.Hour, control: ControlFound, want: ledger.FindingNotVisible, reason: "not_visible", counts: true},
-		"an equal record of other origin is applied and flagged": {
+		"the system says that it exists: an equal record of other origin is applied and flagged": {
+			change: func(e *ledger.Entry, _ *[]ledger.Attempt, _ *connectors.Operation) {
+				e.LastClass = ledger.ClassAlreadyExists
+			},
 			answer: answer(connectors.Record{ID: "1", Standing: connectors.StandingApplied, Origin: true, Compared: []connectors.Compared{{Path: "email", Equal: true}}}),
 			want:   ledger.FindingApplied, reason: "other_origin", flag: ledger.FlagOtherOrigin, id: "1"},
+		"an equal twin that nobody spoke of goes to a person": {
+			answer: answer(connectors.Record{ID: "1", Standing: connectors.StandingApplied, Origin: true, Compared: []connectors.Compared{{Path: "email", Equal: true}}}),
+			want:   ledger.FindingMismatch, reason: "other_origin", flag: ledger.FlagOtherOrigin, id: "1"},
+		"a record of other origin in an answer that was not read to its end decides nothing": {
+			answer: connectors.Answer{Records: []connectors.Record{{ID: "1", Standing: connectors.StandingApplied, Origin: true}}},
+			want:   ledger.FindingCouldNotAsk, reason: "answer_incomplete"},
 		"an equal record of other origin goes to a person at high risk": {
+			change: func(e *ledger.Entry, _ *[]ledger.Attempt, _ *connectors.Operation) {
+				e.LastClass = ledger.ClassAlreadyExists
+			},
 			answer: answer(connectors.Record{ID: "1", Standing: connectors.StandingApplied, Origin: true, Compared: []connectors.Compared{{Path: "email", Equal: true}}}),
 			risk:   ledger.RiskHigh, want: ledger.FindingMismatch, reason: "other_origin", flag: ledger.FlagOtherOrigin, id: "1"},
 		"a record of other origin with nothing to compare goes to a person": {

@@ -428,6 +428,12 @@ func reportedAttempt(e ledger.Entry, ra ledger.RecordAttempt, s Setting, cl conn
 		a.SendBy = later(s.Now, ra.SendBy)
 	}
 	a.Class, a.Effect, a.Rule = ClassifyReported(ra, s.Op, cl)
+	if own, ok := ownRule(ra, s.Op, cl); ok {
+		a.KeySpent = own.KeySpent
+		if a.RemoteID == "" && a.Class == ledger.ClassAlreadyExists {
+			a.RemoteID = own.Names // read directly by the look
+		}
+	}
 	unsent := a.Class == ledger.ClassNetwork && a.Effect == ledger.EffectNotDone && a.HTTPStatus == 0
 	if unsent {
 		a.Rule = ruleNotSent + ": " + a.Rule
@@ -458,7 +464,7 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	final := m.Final
 	m = rep
 	m.EntryID, m.No, m.Ours, m.ReceivedAt, m.ResultAt, m.EffectAt, m.Key = old.EntryID, old.No, old.Ours, old.ReceivedAt, old.ResultAt, old.EffectAt, old.Key
-	m.Final, m.KeySpent, m.Replayed = final, old.KeySpent, old.Replayed
+	m.Final, m.KeySpent, m.Replayed = final, m.KeySpent || old.KeySpent, old.Replayed
 	if !old.StartedAt.IsZero() {
 		m.StartedAt = old.StartedAt
 	}

@@ -56,7 +56,8 @@ func Summarize(e ledger.Entry, as []ledger.Attempt) ledger.Entry {
 		if a.Effect == ledger.EffectUnknown && a.SendBy.IsZero() {
 			e.Unbounded = true
 		}
-		if a.Effect == ledger.EffectDone && e.RemoteID == "" {
+		// Of the record made, or of the one that stands in the way.
+		if (a.Effect == ledger.EffectDone || a.Class == ledger.ClassAlreadyExists) && e.RemoteID == "" {
 			e.RemoteID = a.RemoteID
 		}
 	}

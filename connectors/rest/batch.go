@@ -545,8 +545,13 @@ func spreadRecords(op *operation, b *batch, ans *answer, items []*item, records 
 				break
 			}
 		}
-		if !ours {
-			for _, it := range items {
+		if ours {
+			continue
+		}
+		for _, it := range items {
+			if r, named := op.named(&b.block, doc, it.q, it.s.id); named && b.id != nil && b.id.text1(doc) == it.s.id {
+				it.found.add(r)
+			} else {
 				it.found.foreign++
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,7 +106,10 @@ func (c *Connector) result(f found, n tally, forms []string, failed *connectors.
 		Records: f.records, Complete: f.complete && failed == nil, AskedAt: n.askedAt, Form: strings.Join(forms, "+"),
 		Requests: n.requests, Foreign: f.foreign, Declared: f.declared,
 	}
-	if failed != nil && len(f.records) == 0 {
+	if failed != nil && !ours(f.records) {
+		// A record of another origin decides nothing while it is not known
+		// whether there is one of ours.
+		a.Records = nil
 		return a, failed
 	}
 	return a, nil
@@ -132,9 +136,10 @@ func (c *Connector) follow(ctx context.Context, op *operation, q connectors.Quer
 			return forms, e
 		}
 	}
-	if failed != nil || len(f.records) > 0 {
+	if failed != nil || ours(f.records) {
 		return forms, failed
 	}
+	origin := f.records // named by its id, without our key
 	if len(op.absence) > 0 {
 		forms = append(forms, "absence")
 		all := found{complete: true}
@@ -150,10 +155,14 @@ func (c *Connector) follow(ctx context.Context, op *operation, q connectors.Quer
 		}
 		// These blocks decide whether there is none, also where the lookup
 		// itself was partial.
+		all.records = append(all.records, origin...)
 		*f = all
 		if len(f.records) > 0 {
 			return forms, nil
 		}
+	}
+	if len(origin) > 0 {
+		return forms, nil
 	}
 	if op.twin != nil && f.complete {
 		e = c.askTwin(ctx, op, q, f, n)
@@ -222,8 +231,11 @@ func (c *Connector) askBlock(ctx context.Context, op *operation, b *block, q con
 		}
 		for _, item := range items {
 			doc := document{body: item, header: ans.header}
-			if shown, ok := b.shown(doc, expect); ok {
+			shown, ok := b.shown(doc, expect)
+			if ok {
 				f.add(op.record(b, doc, op.keyOf(q, shown), q.Payload))
+			} else if r, named := op.named(b, doc, q, s.id); named {
+				f.add(r)
 			} else {
 				f.foreign++
 			}
@@ -232,6 +244,25 @@ func (c *Connector) askBlock(ctx context.Context, op *operation, b *block, q con
 	})
 	f.complete = f.complete && done
 	return f, e
+}
+
+// named reads a record that an error or a report names by its id, and that
+// does not show our key: it is of another origin, and to be compared.
+func (op *operation) named(b *block, doc document, q connectors.Query, id string) (r connectors.Record, ok bool) {
+	if id == "" || id != q.RemoteID {
+		return r, false
+	}
+	r = op.record(b, doc, "", q.Payload)
+	if r.ID == "" {
+		r.ID = id
+	}
+	r.Origin = true
+	return r, r.ID == id
+}
+
+// ours tells whether one of the records shows our key.
+func ours(rs []connectors.Record) bool {
+	return slices.ContainsFunc(rs, func(r connectors.Record) bool { return !r.Origin })
 }
 
 var linkNext = regexp.MustCompile(`<([^>]*)>[^,]*;\s*rel="?next"?`)

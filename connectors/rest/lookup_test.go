@@ -375,6 +375,17 @@ func TestWhatFollowsALookup(t *testing.T) {
 	if err != nil || len(got.Records) != 1 || got.Records[0].ID != "1" {
 		t.Errorf("a known remote id is read: %+v, %v", got, err)
 	}
+	// One that does not show our key is of another origin, and compared; where
+	// the lookup itself failed it decides nothing.
+	sys.on("GET /items/1", 200, `{"id":"1"}`)
+	got, err = c.Lookup(context.Background(), connectors.Query{Operation: "read", Keys: []string{"k1"}, RemoteID: "1"})
+	if err != nil || len(got.Records) != 1 || got.Records[0].ID != "1" || !got.Records[0].Origin || got.Records[0].Key != "" || got.Foreign != 0 {
+		t.Errorf("a known remote id without our key: %+v, %v", got, err)
+	}
+	sys.on("GET /search", 500, ``)
+	if got, err = c.Lookup(context.Background(), connectors.Query{Operation: "read", Keys: []string{"k1"}, RemoteID: "1"}); err == nil || len(got.Records) != 0 {
+		t.Errorf("a record of another origin beside a failed lookup: %+v, %v", got, err)
+	}
 	sys.sent()
 
 	op, _ := c.Info().Operation("absence")

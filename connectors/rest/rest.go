@@ -330,6 +330,11 @@ func (c *Connector) Classify(operation string, f connectors.Failure) (connectors
 		}
 		out := connectors.Classified{Kind: r.class, Effect: r.effect, HTTPStatus: f.HTTPStatus, Code: f.Code,
 			Rule: r.name, KeySpent: r.spent, Refuses: r.refuses, Pauses: r.pauses}
+		if r.id != nil {
+			if ids := r.id.texts(quoted); len(ids) > 0 {
+				out.Names = c.line(ids[0])
+			}
+		}
 		kind, effect := connectors.KindUnknown, connectors.EffectUnknown
 		if f.HTTPStatus >= 200 {
 			kind, effect, _ = byStatus(f.HTTPStatus, false)
