@@ -271,28 +271,29 @@ func byStatus(status int, html bool) (connectors.Kind, connectors.Effect, string
 
 // rateHeader reads how long a limit holds out of headers or body.
 type rateHeader struct {
-	remaining, reset, refill, need *selector
-	header                         string
-	like                           *regexp.Regexp
-	unit                           string
+	remaining, limit, used, reset, refill, need *selector
+	header                                      string
+	like                                        *regexp.Regexp
+	unit                                        string
 }
 
 func (d *definition) rateHeaders(t *table) []rateHeader {
 	var hs []rateHeader
 	for _, rt := range t.tables("rate_headers") {
 		h := rateHeader{
-			remaining: d.selector(rt, "remaining"), reset: d.selector(rt, "reset"),
+			remaining: d.selector(rt, "remaining"), limit: d.selector(rt, "limit"), used: d.selector(rt, "used"),
+			reset:  d.selector(rt, "reset"),
 			refill: d.selector(rt, "refill"), need: d.selector(rt, "need"),
 			header: rt.strOr("header", ""), like: rt.regexp("like"),
 			unit: rt.oneOf("unit", "", "s", "ms", "epoch", "epoch_ms", "iso"),
 		}
 		if (h.header == "") != (h.like == nil) && !(rt.has("like") && h.like == nil) {
-			rt.fail("header", "goes with like, whose groups are named remaining and reset")
+			rt.fail("header", "goes with like, whose groups are named remaining, limit, used or reset")
 		}
 		if (h.refill == nil) != (h.need == nil) || h.refill != nil && h.remaining == nil {
 			rt.fail("refill", "goes with need and remaining")
 		}
-		rt.unsupported("limit", "used", "per", "reserve")
+		rt.unsupported("per", "reserve")
 		rt.finish()
 		hs = append(hs, h)
 	}
@@ -301,13 +302,17 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 
 // wait is how long this limit asks to wait. Something left asks for nothing.
 func (h rateHeader) wait(doc document, now time.Time) connectors.RetryAfter {
-	remaining, reset := h.remaining.text1(doc), h.reset.text1(doc)
+	remaining, limit, used, reset := h.remaining.text1(doc), h.limit.text1(doc), h.used.text1(doc), h.reset.text1(doc)
 	if h.like != nil {
 		if m := h.like.FindStringSubmatch(doc.header.Get(h.header)); m != nil {
 			for i, name := range h.like.SubexpNames() {
 				switch name {
 				case "remaining":
 					remaining = m[i]
+				case "limit":
+					limit = m[i]
+				case "used":
+					used = m[i]
 				case "reset":
 					reset = m[i]
 				}
@@ -315,6 +320,11 @@ func (h rateHeader) wait(doc document, now time.Time) connectors.RetryAfter {
 		}
 	}
 	left, hasLeft := number(remaining)
+	if most, ok := number(limit); ok && !hasLeft {
+		var spent float64
+		spent, hasLeft = number(used)
+		left = most - spent
+	}
 	if h.refill != nil {
 		refill, ok1 := number(h.refill.text1(doc))
 		need, ok2 := number(h.need.text1(doc))

@@ -17,6 +17,7 @@ keeps_key = "24h"
 rate = { calls = 1000, per = "1s" }
 rate_headers = [{ remaining = "extensions.cost.available", refill = "extensions.cost.rate", need = "extensions.cost.requested" },
   { remaining = "header:X-RateLimit-Remaining", reset = "header:X-RateLimit-Reset" },
+  { limit = "header:X-Limit", used = "header:X-Used", reset = "header:X-Until" },
   { header = "limits", like = "remaining=(?P<remaining>[0-9]+); resets=(?P<reset>[0-9]+)" }]
 errors = [
   { code = "error.type", is = "idempotency_error", class = "duplicate_request", effect = "unknown" },
@@ -110,6 +111,8 @@ func TestWhatAnAnswerToASendMeans(t *testing.T) {
 		"D14 a rate of zero":                  {"make", 200, `{"errors":[{"extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requested":92,"available":42,"rate":0}}}`, nil, want{"rate_limit", notDone, ""}, 0},
 		"D09 reset header as delta":           {"make", 429, `{}`, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "90"}, want{"rate_limit", notDone, ""}, 90 * time.Second},
 		"D08 reset already past":              {"make", 429, `{}`, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1000000000"}, want{"rate_limit", notDone, ""}, 0},
+		"all of a limit used":                 {"make", 429, `{}`, []string{"X-Limit", "9", "X-Used", "9", "X-Until", "44"}, want{"rate_limit", notDone, ""}, 44 * time.Second},
+		"some of a limit left":                {"make", 429, `{}`, []string{"X-Limit", "9", "X-Used", "8", "X-Until", "44"}, want{"rate_limit", notDone, ""}, 0},
 		"limits in one header":                {"make", 429, `{}`, []string{"limits", "total=9; remaining=0; resets=33"}, want{"rate_limit", notDone, ""}, 33 * time.Second},
 		"D18 422 that is a limit":             {"make", 422, `{"errors":"Too many requests"}`, nil, want{"rate_limit", notDone, ""}, 0},
 		"E01 text that only holds the word":   {"make", 200, `{"errors":[{"message":"title 'Throttled' is taken"}]}`, nil, want{"server_error", unknown, ""}, 0},
