@@ -3,9 +3,6 @@ package reconcile
 import (
 	"hash/fnv"
 	"math"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
@@ -123,7 +120,7 @@ func NextAttemptAt(e ledger.Entry, as []ledger.Attempt, p Policy, now time.Time)
 	for _, a := range as {
 		at := resultAt(a)
 		last = later(last, at)
-		ra := ParseRetryAfterText(a.RetryAfter, at)
+		ra := connectors.ParseRetryAfter(a.RetryAfter, at)
 		if ra.Beyond {
 			return now.Add(longestWait)
 		}
@@ -151,66 +148,4 @@ func resultAt(a ledger.Attempt) time.Time {
 		return later(a.ReceivedAt, a.SendBy)
 	}
 	return a.ReceivedAt
-}
-
-// ParseRetryAfterText reads a Retry-After that a report carries, received at
-// the time given: delta seconds (decimals round up) or any HTTP date. Junk asks
-// for no wait and stays in Raw; a number too large for any window is Beyond.
-// Source: RFC 9110, 10.2.3.
-func ParseRetryAfterText(s string, receivedAt time.Time) connectors.RetryAfter {
-	r := connectors.RetryAfter{Raw: s}
-	v := strings.TrimSpace(s)
-	if v == "" {
-		return r
-	}
-	if decimal(v) {
-		f, err := strconv.ParseFloat(v, 64)
-		if err != nil { // only a range error is left
-			f = math.Inf(1)
-		}
-		return wholeSeconds(r, f)
-	}
-	at, ok := httpDate(v)
-	if !ok {
-		return r
-	}
-	// Sub saturates at 292 years, which is beyond every window too.
-	return wholeSeconds(r, at.Sub(receivedAt).Seconds())
-}
-
-func wholeSeconds(r connectors.RetryAfter, s float64) connectors.RetryAfter {
-	switch {
-	case s <= 0:
-	case s >= longestWait.Seconds():
-		r.Beyond = true
-	default:
-		r.Wait = time.Duration(math.Ceil(s)) * time.Second
-	}
-	return r
-}
-
-// decimal says whether s is digits, perhaps with a fraction: no sign, exponent,
-// blank or digit of another script.
-func decimal(s string) bool {
-	dot := false
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case '0' <= c && c <= '9':
-		case c == '.' && !dot && i > 0 && i < len(s)-1:
-			dot = true
-		default:
-			return false
-		}
-	}
-	return s != ""
-}
-
-// httpDate reads the three forms of RFC 9110, 5.6.7, and the numeric zone that
-// is seen in the wild.
-func httpDate(s string) (time.Time, bool) {
-	t, err := http.ParseTime(s)
-	if err != nil {
-		t, err = time.Parse(time.RFC1123Z, s)
-	}
-	return t, err == nil
 }

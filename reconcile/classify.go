@@ -225,7 +225,7 @@ func withReason(e ledger.Entry, a ledger.Attempt) ledger.Attempt {
 	return a
 }
 
-// retryAfterText is a wait as ParseRetryAfterText reads it back: whole seconds
+// retryAfterText is a wait as connectors.ParseRetryAfter reads it back: whole seconds
 // where one was asked for (it may have come as a date against the system's own
 // clock, or in a body), else what was received.
 func retryAfterText(r connectors.RetryAfter) string {

@@ -149,7 +149,7 @@ func TestAttemptFromSend(t *testing.T) {
 		"a rate limit counts, and its wait is kept as seconds": {connectors.SendResult{Classified: connectors.Classified{Kind: connectors.KindRateLimit, Effect: connectors.EffectNotDone, HTTPStatus: 429}, Wrote: true, RetryAfter: connectors.RetryAfter{Wait: 1500 * time.Millisecond, Raw: "Tue, 22 Sep 2026 10:02:00 GMT"}},
 			func(a ledger.Attempt) bool { return a.Counts && a.RetryAfter == "2" }},
 		"an overflowing wait stays one": {connectors.SendResult{Classified: connectors.Classified{Kind: connectors.KindRateLimit, Effect: connectors.EffectNotDone}, Wrote: true, RetryAfter: connectors.RetryAfter{Beyond: true, Raw: "9e99"}},
-			func(a ledger.Attempt) bool { return ParseRetryAfterText(a.RetryAfter, t0).Beyond }},
+			func(a ledger.Attempt) bool { return connectors.ParseRetryAfter(a.RetryAfter, t0).Beyond }},
 		"junk is kept raw": {connectors.SendResult{Classified: connectors.Classified{Kind: connectors.KindRateLimit, Effect: connectors.EffectNotDone}, Wrote: true, RetryAfter: connectors.RetryAfter{Raw: "soon"}},
 			func(a ledger.Attempt) bool { return a.RetryAfter == "soon" }},
 		"it exists already: that may be ours": {connectors.SendResult{Classified: connectors.Classified{Kind: connectors.KindAlreadyExists, Effect: connectors.EffectNotDone, HTTPStatus: 400}, Wrote: true},

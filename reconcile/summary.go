@@ -153,7 +153,7 @@ func lastFailure(as []ledger.Attempt) ledger.Attempt {
 
 func asksToWait(as []ledger.Attempt) bool {
 	for _, a := range as {
-		if ra := ParseRetryAfterText(a.RetryAfter, resultAt(a)); ra.Beyond || ra.Wait > 0 {
+		if ra := connectors.ParseRetryAfter(a.RetryAfter, resultAt(a)); ra.Beyond || ra.Wait > 0 {
 			return true
 		}
 	}

@@ -15,7 +15,7 @@ func TestParseRetryAfter(t *testing.T) {
 		wait   time.Duration
 		beyond bool
 	}
-	year := longestWait
+	year := connectors.LongestWait
 	cases := map[string]struct {
 		value string
 		date  string
@@ -84,7 +84,7 @@ func TestParseReset(t *testing.T) {
 		"timestamp":                  {"2026-09-22T10:01:00Z", "", time.Minute, false},
 		"unit says timestamp":        {"90", "iso", 0, false},
 		"unit says epoch":            {"1790071290", "epoch", 90 * time.Second, false},
-		"a number larger than any":   {"99999999999999999999999", "s", longestWait, true},
+		"a number larger than any":   {"99999999999999999999999", "s", connectors.LongestWait, true},
 		"junk":                       {"soon", "", 0, false},
 		"empty":                      {"", "", 0, false},
 		"a unit that does not exist": {"90", "weeks", 0, false},
@@ -110,7 +110,7 @@ func TestLaterKeepsBothTexts(t *testing.T) {
 	if got := Later(a, b); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := Later(a, connectors.RetryAfter{Beyond: true, Wait: longestWait}); !got.Beyond || got.Raw != "1" {
+	if got := Later(a, connectors.RetryAfter{Beyond: true, Wait: connectors.LongestWait}); !got.Beyond || got.Raw != "1" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -122,11 +122,11 @@ func FuzzParseRetryAfter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, date string) {
 		h := http.Header{"Retry-After": {value}, "Date": {date}}
 		got := ParseRetryAfter(h, t0)
-		if got.Wait < 0 || got.Wait > longestWait || got.Raw != value || got.Beyond && got.Wait != longestWait {
+		if got.Wait < 0 || got.Wait > connectors.LongestWait || got.Raw != value || got.Beyond && got.Wait != connectors.LongestWait {
 			t.Errorf("%q, %q: %+v", value, date, got)
 		}
 		reset := ParseReset(value, "", t0)
-		if reset.Wait < 0 || reset.Wait > longestWait {
+		if reset.Wait < 0 || reset.Wait > connectors.LongestWait {
 			t.Errorf("reset %q: %+v", value, reset)
 		}
 	})
