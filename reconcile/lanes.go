@@ -238,7 +238,7 @@ func (l *Lanes) Failed(ctx context.Context, name string, e *connectors.Error) (l
 		ln.FailedInRow++
 		if pauses || ln.FailedInRow >= failuresToPause {
 			paused = true
-			ln = paused1(ln, e.RetryAfter, string(e.Kind)+suffix(e), now)
+			ln = pauseFrom(ln, e.RetryAfter, string(e.Kind)+suffix(e), now)
 		}
 		return ln
 	})
@@ -256,10 +256,10 @@ func suffix(e *connectors.Error) string {
 	return ""
 }
 
-// paused1 begins a pause, or lengthens the present one where the system asks
+// pauseFrom begins a pause, or lengthens the present one where the system asks
 // for more. A pause begun while another runs does not grow the step: calls
 // under way together fail together.
-func paused1(ln ledger.Lane, ra connectors.RetryAfter, reason string, now time.Time) ledger.Lane {
+func pauseFrom(ln ledger.Lane, ra connectors.RetryAfter, reason string, now time.Time) ledger.Lane {
 	wait := ra.Wait
 	if ra.Beyond {
 		wait = pauseBeyond

@@ -304,13 +304,13 @@ type stage struct {
 	name    string
 	work    ledger.Work
 	lane    ledger.Lane
-	out     chan result1
+	out     chan became
 	stopped chan struct{} // closed when the lane can go no further in this pass
 	once    sync.Once
 }
 
-// result1 is what became of one entry, to be written.
-type result1 struct {
+// became is what became of one entry, to be written.
+type became struct {
 	ch      ledger.Change
 	from    ledger.Entry
 	finding ledger.Finding
@@ -341,7 +341,7 @@ func (r *run) drive(ctx context.Context, st *stage, size func(job) int, handle f
 	r.ck.set(cutoff, host)
 	workers, limit := r.width(st.name)
 
-	st.out = make(chan result1, writeBatch)
+	st.out = make(chan became, writeBatch)
 	written := make(chan error, 1)
 	go func() { written <- r.write(ctx, st) }()
 
@@ -470,7 +470,7 @@ func (r *run) group(ctx context.Context, st *stage, es []ledger.Stored, ls []led
 // write gathers results and writes them, many in one transaction, as soon as no
 // more wait.
 func (r *run) write(ctx context.Context, st *stage) error {
-	var batch []result1
+	var batch []became
 	var failed error
 	flush := func() {
 		if len(batch) == 0 || failed != nil {
@@ -484,7 +484,7 @@ func (r *run) write(ctx context.Context, st *stage) error {
 		batch = batch[:0]
 	}
 	for {
-		var res result1
+		var res became
 		var ok bool
 		if len(batch) == 0 {
 			res, ok = <-st.out
@@ -508,7 +508,7 @@ func (r *run) write(ctx context.Context, st *stage) error {
 
 // apply writes one batch through the ledger's door, on a context that a stop
 // does not cut: what has been learned is stored.
-func (r *run) apply(ctx context.Context, batch []result1) error {
+func (r *run) apply(ctx context.Context, batch []became) error {
 	if r.o.DryRun {
 		for _, b := range batch {
 			r.account(b, b.ch.Next)
@@ -549,7 +549,7 @@ func (r *run) apply(ctx context.Context, batch []result1) error {
 
 // late brings the result of our own send to an entry that somebody else has
 // moved meanwhile.
-func (r *run) late(ctx context.Context, b result1) error {
+func (r *run) late(ctx context.Context, b became) error {
 	_, err := r.e.store.Change(ctx, b.ch.Lease.ActionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
 		op := connectors.Operation{}
 		if c := r.e.conns[cur.Entry.Connector]; c != nil {
@@ -651,7 +651,7 @@ func (r *run) result(from ledger.Entry) *EntryResult {
 }
 
 // account counts what became of one entry.
-func (r *run) account(b result1, to ledger.Entry) {
+func (r *run) account(b became, to ledger.Entry) {
 	r.mu.Lock()
 	res := r.result(b.from)
 	res.To, res.Outcome, res.Class, res.Reason = to.State, to.Outcome, to.Class, to.Reason

@@ -49,13 +49,13 @@ func (r *run) advance(ctx context.Context, name string, due int, extra []ledger.
 		// place of the lane busy, and checks fresh.
 		return max(1, min((len(j.es)+workers-1)/workers, lookSize(j), 50))
 	}
-	var due1 []ledger.Stored
+	var ready []ledger.Stored
 	for _, s := range extra {
 		if !s.Entry.NextAt.After(r.ck.now()) {
-			due1 = append(due1, s)
+			ready = append(ready, s)
 		}
 	}
-	return r.drive(ctx, st, size, func(ctx context.Context, j job) error { return r.advanceJob(ctx, st, j) }, due1)
+	return r.drive(ctx, st, size, func(ctx context.Context, j job) error { return r.advanceJob(ctx, st, j) }, ready)
 }
 
 // candidate is an entry on its way through the gates.
@@ -138,7 +138,7 @@ func (r *run) emit(st *stage, c candidate, next ledger.Entry, detail string) {
 	if detail != "" {
 		ch.Detail = []byte(detail)
 	}
-	st.out <- result1{ch: ch, from: c.from, finding: c.finding}
+	st.out <- became{ch: ch, from: c.from, finding: c.finding}
 }
 
 // lookFirst looks at those entries that had no answered look since their last
@@ -284,7 +284,7 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 		r.count(func(c *Counts) { c.Skipped++ })
 		return nil
 	}
-	r.account(result1{ch: ledger.Change{Lease: c.lease}, from: c.from, finding: c.finding}, applied[0].Entry)
+	r.account(became{ch: ledger.Change{Lease: c.lease}, from: c.from, finding: c.finding}, applied[0].Entry)
 	c.lease = applied[0].Lease
 	r.track([]ledger.Lease{c.lease})
 	return r.send(ctx, st, j, c, applied[0].Entry, as)
@@ -439,7 +439,7 @@ func (r *run) wire(ctx context.Context, st *stage, j job, c candidate, s ledger.
 	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
 	next := AfterSend(e, append(as[:len(as):len(as)], attempt), res, set)
 	c.lease, c.evidence, c.finding = s.Lease, nil, ""
-	st.out <- result1{ch: ledger.Change{Lease: s.Lease, Next: next, Attempts: []ledger.Attempt{attempt}, PassID: r.id}, from: c.from, ours: true}
+	st.out <- became{ch: ledger.Change{Lease: s.Lease, Next: next, Attempts: []ledger.Attempt{attempt}, PassID: r.id}, from: c.from, ours: true}
 
 	if res.Kind == "" {
 		return r.e.lanes.OK(wctx, st.name)

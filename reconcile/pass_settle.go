@@ -136,7 +136,7 @@ func (s *settler) emit(l ledger.Lease, e ledger.Stored, next ledger.Entry, lk *l
 		ch.Attempts = lk.decided.Attempts
 		ch.Evidence = []ledger.Evidence{lk.evidence}
 	}
-	s.out <- result1{ch: ch, from: e.Entry, finding: f}
+	s.out <- became{ch: ch, from: e.Entry, finding: f}
 }
 
 // looked is what one look at one entry came to.
@@ -261,7 +261,7 @@ func (r *run) lagSeen(ctx context.Context, lane string, e ledger.Entry) error {
 func (r *run) controlMissing(ctx context.Context, lane string, j job) error {
 	name := lookupLane(lane, j.op.Name)
 	ln, err := r.e.store.SaveLane(ctx, name, func(l ledger.Lane, now time.Time) ledger.Lane {
-		return paused1(l, connectors.RetryAfter{}, "control_not_found", now)
+		return pauseFrom(l, connectors.RetryAfter{}, "control_not_found", now)
 	})
 	if err != nil {
 		return err
@@ -319,7 +319,7 @@ func (r *run) release(ctx context.Context, name string) error {
 			if holds {
 				r.count(func(c *Counts) { c.Released++ })
 			}
-			st.out <- result1{ch: ledger.Change{Lease: j.ls[i], Next: next, PassID: r.id}, from: e.Entry}
+			st.out <- became{ch: ledger.Change{Lease: j.ls[i], Next: next, PassID: r.id}, from: e.Entry}
 		}
 		return nil
 	}
@@ -391,7 +391,7 @@ func (r *run) overdue(ctx context.Context) error {
 				return err
 			}
 			if moved {
-				r.account(result1{ch: ledger.Change{Lease: ledger.Lease{State: ledger.StateDeferred}}, from: s.Entry}, to)
+				r.account(became{ch: ledger.Change{Lease: ledger.Lease{State: ledger.StateDeferred}}, from: s.Entry}, to)
 			}
 		}
 	}
