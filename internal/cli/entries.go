@@ -129,8 +129,12 @@ type pager struct {
 	more bool   // there are entries behind it
 }
 
-// pageSize bounds the memory of a long list.
-const pageSize = 1000
+// pageSize and, where payloads are read, payloadPage bound the memory of a
+// long list: a payload may be as large as ledger.payload_max.
+const (
+	pageSize    = 1000
+	payloadPage = 100
+)
 
 func (p *pager) all(yield func(ledger.Entry, error) bool) {
 	n := 0
@@ -138,6 +142,9 @@ func (p *pager) all(yield func(ledger.Entry, error) bool) {
 	for {
 		// One more than wanted tells whether there is a next page.
 		want := pageSize
+		if p.payload {
+			want = payloadPage
+		}
 		if p.limit > 0 && p.limit-n < want {
 			want = p.limit - n + 1
 		}

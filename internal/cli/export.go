@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -57,18 +58,28 @@ func (o exportOptions) run(ctx context.Context, a *app) error {
 	bar := a.progress("entries", int64(total))
 	defer bar.done()
 	w := bufio.NewWriterSize(a.Out, 256<<10)
-	n := 0
-	p := &pager{ctx: ctx, store: s.store, filter: f, payload: true}
-	for e, err := range p.all {
-		if err == nil {
-			err = exportEntry(ctx, s.store, e, w)
-		}
+	n, after := 0, ""
+	for {
+		page, err := s.store.Whole(ctx, f, after, payloadPage)
 		if err != nil {
-			w.Flush() // what is whole is good; the error says that more is missing
-			return err
+			// What is whole is good; the error says that more is missing.
+			return errors.Join(err, w.Flush())
 		}
-		n++
+		for _, x := range page {
+			line, err := ledger.MarshalRecord(x.Stored, x.Evidence, x.History)
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(append(line, '\n')); err != nil {
+				return err
+			}
+			after = x.Entry.ActionKey
+		}
+		n += len(page)
 		bar.set(n, total)
+		if len(page) < payloadPage {
+			break
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -76,27 +87,4 @@ func (o exportOptions) run(ctx context.Context, a *app) error {
 	bar.done()
 	a.note("%s exported", plural(n, "entry", "entries"))
 	return nil
-}
-
-func exportEntry(ctx context.Context, store ledger.Store, e ledger.Entry, w *bufio.Writer) error {
-	st, err := store.Entry(ctx, e.ActionKey)
-	if err != nil {
-		return err
-	}
-	evidence, err := store.Evidence(ctx, st.Entry.ID)
-	if err != nil {
-		return err
-	}
-	history, err := store.History(ctx, st.Entry.ID)
-	if err != nil {
-		return err
-	}
-	line, err := ledger.MarshalRecord(st, evidence, history)
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(line); err != nil {
-		return err
-	}
-	return w.WriteByte('\n')
 }
