@@ -227,13 +227,19 @@ func withReason(e ledger.Entry, a ledger.Attempt) ledger.Attempt {
 
 // retryAfterText is a wait as connectors.ParseRetryAfter reads it back: whole seconds
 // where one was asked for (it may have come as a date against the system's own
-// clock, or in a body), else what was received.
+// clock, or in a body), else what was received. What asked for no wait, as a
+// moment that is past, must not be read for one when it is read again.
 func retryAfterText(r connectors.RetryAfter) string {
 	switch {
 	case r.Beyond:
 		return strconv.FormatInt(int64(longestWait/time.Second), 10)
 	case r.Wait > 0:
 		return strconv.FormatInt(int64((r.Wait+time.Second-1)/time.Second), 10)
+	}
+	_, number := connectors.ParseSeconds(strings.TrimSpace(r.Raw))
+	_, date := connectors.ParseHTTPDate(strings.TrimSpace(r.Raw))
+	if number || date {
+		return "no wait: " + r.Raw
 	}
 	return r.Raw
 }

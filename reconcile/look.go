@@ -27,27 +27,36 @@ type controlState struct {
 }
 
 // clock tells ledger time between two readings of it, by this host's monotonic
-// clock.
+// clock. A reading takes its time, at some moment of which it was true: times
+// are known to lie between two bounds, and each is used where it is safe.
 type clock struct {
-	mu   sync.Mutex
-	host time.Time
-	at   time.Time
+	mu            sync.Mutex
+	before, after time.Time // host clock around the reading
+	at            time.Time
 }
 
-func (c *clock) set(ledgerNow, host time.Time) {
+// set takes over a reading that was begun at before and has just come.
+func (c *clock) set(ledgerNow, before time.Time) {
 	c.mu.Lock()
-	c.at, c.host = ledgerNow, host
+	c.at, c.before, c.after = ledgerNow, before, time.Now()
 	c.mu.Unlock()
 }
 
-// of is the ledger time of a moment of the host's clock.
+// of is the ledger time of a moment of the host's clock, and not later than it
+// was: what a question is dated by, so that no negative counts too early.
 func (c *clock) of(host time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at.Add(host.Sub(c.host)).Truncate(time.Microsecond)
+	return c.at.Add(host.Sub(c.after)).Truncate(time.Microsecond)
 }
 
-func (c *clock) now() time.Time { return c.of(time.Now()) }
+// now is the present ledger time, and not earlier than it is: what waits begin
+// at.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at.Add(time.Since(c.before)).Truncate(time.Microsecond)
+}
 
 // asked is what came of asking about one entry.
 type asked struct {

@@ -42,6 +42,8 @@ func newAnswer(r *httpclient.Response) *answer {
 	if a.html {
 		a.bad = errors.New("the answer is a page, not data: " + a.message())
 	} else {
+		// Plain text and XML are one text, for rules to look at.
+		a.doc.body = string(r.Body)
 		// Not the decoder's words: they quote the answer and help nobody.
 		a.bad = errors.New("the answer is not JSON, or was cut off")
 	}
