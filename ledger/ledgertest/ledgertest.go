@@ -79,6 +79,14 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
+// Walk is one random walk of the suite; the same seed takes the same steps. It
+// serves as a fuzz target.
+func Walk(t *testing.T, open Open, seed uint64) {
+	w := &world{t: t, clock: NewClock(), open: open}
+	w.Store = w.another()
+	walk(t, w, seed)
+}
+
 // Clock is a clock that tests set.
 type Clock struct {
 	mu  sync.Mutex

@@ -203,6 +203,14 @@ func recordRoundTrip(t *testing.T, w *world) {
 	if !strings.Contains(got.Excerpt, "\U0001F600") || strings.ContainsAny(got.Excerpt, "\x00") || got.Keys[0] != got.Excerpt || got.Reason != got.Excerpt {
 		t.Errorf("odd text came back as %q, %q", got.Excerpt, got.Keys)
 	}
+	// What is only awkward comes back as it was, written new and written over.
+	const awkward = "\t\n\r\\N \\. NULL {a,\"b\"} 'c' ?:n %s \x7f"
+	edit := func(e *ledger.Entry) { e.Excerpt, e.Keys, e.Reason = awkward, []string{awkward, ""}, awkward }
+	for what, got := range map[string]ledger.Entry{"new": w.put(w.entry("odd:4", edit)), "merged": w.put(w.entry("odd:2", edit))} {
+		if got.Excerpt != awkward || got.Reason != awkward || len(got.Keys) != 2 || got.Keys[0] != awkward {
+			t.Errorf("%s: %q came back as %q, %q, %q", what, awkward, got.Excerpt, got.Reason, got.Keys)
+		}
+	}
 	big := w.entry("odd:3", func(e *ledger.Entry) {
 		e.Payload = bytes.Repeat([]byte{0, 255, '\\', '"', '{', ','}, 40000)
 		e.RecordID = strings.Repeat("ä", 5000)

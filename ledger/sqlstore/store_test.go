@@ -96,3 +96,13 @@ func schemas(t *testing.T, dbURL string) func(t *testing.T) string {
 func TestSQLite(t *testing.T) { suite(t, file) }
 
 func TestPostgres(t *testing.T) { suite(t, schemas(t, pgtest.DB(t))) }
+
+func FuzzWalk(f *testing.F) {
+	f.Add(uint64(7))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		ledgerURL := file(t)
+		ledgertest.Walk(t, func(t *testing.T, clock func() time.Time) ledger.Store {
+			return open(t, ledgerURL, sqlstore.Options{Clock: clock})
+		}, seed)
+	})
+}

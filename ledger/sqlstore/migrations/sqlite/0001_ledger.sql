@@ -210,8 +210,9 @@ CREATE TABLE meta (
 ) STRICT;
 
 CREATE UNIQUE INDEX entry_action_key ON entry (action_key);
--- Nothing travels twice under one key.
-CREATE UNIQUE INDEX entry_provider_key ON entry (connector, operation, provider_key) WHERE provider_key <> '';
+-- Nothing travels twice under one key. What differs stands first, here and below: it is compared once and is short in
+-- the upper pages.
+CREATE UNIQUE INDEX entry_provider_key ON entry (provider_key, connector, operation) WHERE provider_key <> '';
 -- What a claim reads; settled entries are not in it. The lease columns are in no index, so that a claim rewrites none.
 CREATE INDEX entry_due ON entry (lane, work, next_at, action_key) WHERE work <> '';
 CREATE INDEX entry_overdue ON entry (due_at, action_key) WHERE due_at > 0;
@@ -222,7 +223,7 @@ CREATE INDEX entry_control ON entry (connector, operation, settled_at DESC) WHER
 -- Siblings: by outcome, by record, and look-alikes. A part of record and digest will do, as the queries compare
 -- the whole; the whole of a very long record id would not fit into an index.
 CREATE INDEX entry_outcome_key ON entry (outcome_key) WHERE outcome_key <> '';
-CREATE INDEX entry_record ON entry (connector, operation, substr(record_id, 1, 128), substr(payload_digest, 1, 16), settled_at);
+CREATE INDEX entry_record ON entry (substr(record_id, 1, 128), connector, operation, substr(payload_digest, 1, 16), settled_at);
 -- Calls of ours that are under way.
 CREATE INDEX entry_mark ON entry (lane) WHERE mark_until > 0;
 CREATE INDEX entry_flagged ON entry (action_key) WHERE flags <> '';
