@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/recovery-ledger/reconcile/internal/pgtest"
+	"github.com/recovery-ledger/reconcile/internal/testproc"
 )
 
 // The figures of so small a run mean nothing; that there are any means that the
@@ -15,9 +18,9 @@ func TestASmallRunPrintsEveryFigure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a PostgreSQL and builds the program")
 	}
-	if _, err := exec.LookPath("initdb"); err != nil {
-		if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) == 0 && os.Getenv("RECONCILE_REQUIRE_POSTGRES") != "1" {
-			t.Skip("no PostgreSQL server programs found")
+	if _, err := exec.LookPath("initdb"); err != nil && os.Getenv(pgtest.EnvBin) == "" {
+		if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) == 0 {
+			testproc.Missing(t, pgtest.EnvRequire, "no PostgreSQL server programs found")
 		}
 	}
 	var out bytes.Buffer
