@@ -113,7 +113,7 @@ func Explore(w World, g Guard, o Options) Result {
 	r := Result{Traces: map[Harm][]string{}}
 	seen := newStates()
 	first := m.start()
-	seen.add(first)
+	seen.add(&first)
 	parent := []int32{-1}
 	var into []edge // to find what can still end
 
@@ -126,20 +126,20 @@ func Explore(w World, g Guard, o Options) Result {
 		stop = stop || h == o.Until
 	}
 	dead := []bool{false} // not followed further
-	for at := int32(0); int(at) < len(seen.all) && !stop; at++ {
+	for at := int32(0); int(at) < seen.count && !stop; at++ {
 		if dead[at] {
 			continue
 		}
-		if o.Limit > 0 && len(seen.all) >= o.Limit {
-			r.States = len(seen.all)
+		if o.Limit > 0 && seen.count >= o.Limit {
+			r.States = seen.count
 			return r
 		}
-		s := seen.all[at]
+		s := *seen.at(at)
 		m.each(s, func(_ step, n state) {
 			r.Steps++
 			changed, stale := settledChanged(&s, &n), n.wrote
 			n.canonical(w.Workers)
-			i, fresh := seen.add(n)
+			i, fresh := seen.add(&n)
 			into = append(into, edge{i, at})
 			if !fresh {
 				return
@@ -161,7 +161,7 @@ func Explore(w World, g Guard, o Options) Result {
 			}
 		})
 	}
-	r.States = len(seen.all)
+	r.States = seen.count
 	r.Whole = !stop
 	if r.Whole {
 		if at := cannotEnd(seen, into, dead); at >= 0 {
@@ -178,11 +178,11 @@ type edge struct{ to, from int32 }
 // settled or with a person; -1 for none.
 func cannotEnd(seen *states, into []edge, dead []bool) int32 {
 	// The steps into each state lie together, from start[i] on.
-	start := make([]int32, len(seen.all)+1)
+	start := make([]int32, seen.count+1)
 	for _, e := range into {
 		start[e.to+1]++
 	}
-	for i := range seen.all {
+	for i := range seen.count {
 		start[i+1] += start[i]
 	}
 	from, fill := make([]int32, len(into)), slices.Clone(start)
@@ -190,10 +190,10 @@ func cannotEnd(seen *states, into []edge, dead []bool) int32 {
 		from[fill[e.to]] = e.from
 		fill[e.to]++
 	}
-	can := make([]bool, len(seen.all))
+	can := make([]bool, seen.count)
 	var todo []int32
-	for i := range seen.all {
-		if dead[i] || ended(&seen.all[i]) {
+	for i := range seen.count {
+		if dead[i] || ended(seen.at(int32(i))) {
 			can[i] = true
 			todo = append(todo, int32(i))
 		}
@@ -211,31 +211,41 @@ func cannotEnd(seen *states, into []edge, dead []bool) int32 {
 	return int32(slices.Index(can, false))
 }
 
-// states is a set of states in the order they were found.
+// states is a set of states in the order they were found. They lie in pieces,
+// so that none is moved when more come.
 type states struct {
-	seed maphash.Seed
-	at   map[uint64]int32
-	all  []state
+	seed   maphash.Seed
+	places map[uint64]int32
+	pieces [][]state
+	count  int
 }
 
-func newStates() *states { return &states{seed: maphash.MakeSeed(), at: map[uint64]int32{}} }
+const piece = 4096
 
-func (ss *states) add(s state) (at int32, fresh bool) {
-	h := maphash.Comparable(ss.seed, s)
+func newStates() *states { return &states{seed: maphash.MakeSeed(), places: map[uint64]int32{}} }
+
+func (ss *states) at(i int32) *state { return &ss.pieces[i/piece][i%piece] }
+
+func (ss *states) add(s *state) (at int32, fresh bool) {
+	h := maphash.Comparable(ss.seed, *s)
 	for {
-		i, ok := ss.at[h]
+		i, ok := ss.places[h]
 		if !ok {
 			break
 		}
-		if ss.all[i] == s {
+		if *ss.at(i) == *s {
 			return i, false
 		}
 		h++ // two states of one hash: the next free place
 	}
-	i := int32(len(ss.all))
-	ss.at[h] = i
-	ss.all = append(ss.all, s)
-	return i, true
+	if ss.count%piece == 0 {
+		ss.pieces = append(ss.pieces, make([]state, 0, piece))
+	}
+	last := len(ss.pieces) - 1
+	ss.pieces[last] = append(ss.pieces[last], *s)
+	ss.places[h] = int32(ss.count)
+	ss.count++
+	return int32(ss.count - 1), true
 }
 
 // trace tells how a state is reached, with workers called by the same name all
@@ -246,7 +256,7 @@ func (m *model) trace(seen *states, parent []int32, at int32) []string {
 		path = append(path, i)
 	}
 	slices.Reverse(path)
-	return m.tell(seen.all[path[0]], func(k int, n state) bool { return k+1 < len(path) && n == seen.all[path[k+1]] }, len(path)-1)
+	return m.tell(*seen.at(path[0]), func(k int, n state) bool { return n == *seen.at(path[k+1]) }, len(path)-1)
 }
 
 // tell names the steps of a way of n states, of which is says whether a state
