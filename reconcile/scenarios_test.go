@@ -1,0 +1,453 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reconcile"
+)
+
+// brokenStore is a ledger whose writes fail while failing says so, as when the
+// database goes away in the middle of a pass.
+type brokenStore struct {
+	ledger.Store
+	failing func() bool
+}
+
+var errGone = errors.New("the database is gone")
+
+func (s *brokenStore) Apply(ctx context.Context, cs []ledger.Change) ([]ledger.Applied, error) {
+	if s.failing() {
+		return nil, errGone
+	}
+	return s.Store.Apply(ctx, cs)
+}
+
+func sibling(line, outcomeKey string) string {
+	return strings.Replace(line, `"owner"`, fmt.Sprintf(`"outcome_key":%q,"owner"`, outcomeKey), 1)
+}
+
+// TestScenarios drives the real pass through the scenarios that the other
+// tables of this package do not have. docs/scenarios.md says where each is.
+func TestScenarios(t *testing.T) {
+	checked := func(name connectors.CheckName, v connectors.Verdict) []option {
+		return []option{withOp(func(o *connectors.Operation) { o.Checks = []connectors.CheckName{name} }),
+			withSystem(func(y *system) { y.verdicts = []connectors.Verdict{v} })}
+	}
+	tests := map[string]func(t *testing.T, open func(*fakeClock) ledger.Store){
+		"S02 finally declined: as after_max_attempts says, with the status kept": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.FailedState = true }))
+			w.report(w.line("k", timeout))
+			w.sys.make("k", "ch-1", func(o *object) { o.standing, o.status = connectors.StandingRejected, "card_declined" })
+			w.pass()
+			e := w.want("k", ledger.StateSettled, "permanent: rejected")
+			if e.Outcome != ledger.OutcomeNotApplied || e.LastClass != ledger.ClassRejected || e.Class != ledger.ReportPermanentlyFailed {
+				t.Errorf("got %s %s %s", e.Outcome, e.LastClass, e.Class)
+			}
+			ev, err := w.store.Evidence(context.Background(), e.ID)
+			if err != nil || len(ev) != 1 || ev[0].Finding != ledger.FindingRejected || !strings.Contains(string(ev[0].Detail), "card_declined") {
+				t.Errorf("evidence %+v, %v", ev, err)
+			}
+			w.wantEffects("k", 1, 0)
+		},
+		"S03 in progress: looked at on the pending schedule, never resent, and settled when it is done": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", timeout))
+			w.sys.make("k", "p-1", func(o *object) { o.standing, o.status = connectors.StandingPending, "processing" })
+			w.pass()
+			e := w.want("k", ledger.StateAmbiguous, "pending")
+			if d := e.NextAt.Sub(w.clock.Now()); d < 9*time.Minute || d > 11*time.Minute || e.Negatives != 0 {
+				t.Errorf("looked at again in %s with %d negatives", d, e.Negatives)
+			}
+			w.runFor(35 * time.Minute)
+			e = w.want("k", ledger.StateAmbiguous, "pending")
+			if e.LooksAnswered > 5 || e.Negatives != 0 {
+				t.Errorf("%d looks, %d negatives", e.LooksAnswered, e.Negatives)
+			}
+			w.sys.objects[1].standing = connectors.StandingApplied
+			w.runFor(11 * time.Minute)
+			w.want("k", ledger.StateSettled, "found")
+			w.wantEffects("k", 1, 0)
+		},
+		"S03 in progress past the settle window: a person, and still not resent": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", timeout))
+			w.sys.make("k", "p-1", func(o *object) { o.standing = connectors.StandingPending })
+			for range 75 {
+				w.pass()
+				w.clock.advance(time.Hour)
+			}
+			w.want("k", ledger.StateEscalated, "still_pending")
+			w.wantEffects("k", 1, 0)
+		},
+		"A07 S07 a lookup that may lag by an hour never proves absence within it": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.VisibleWithin = time.Hour }), withSystem(func(y *system) { y.lag = 55 * time.Minute }))
+			w.report(w.line("k", timeout))
+			w.sys.make("k", "sms-1")
+			w.runFor(50 * time.Minute)
+			if e := w.want("k", ledger.StateAmbiguous, "too_early"); e.Negatives != 0 {
+				t.Errorf("%d negatives", e.Negatives)
+			}
+			w.runFor(20 * time.Minute)
+			w.want("k", ledger.StateSettled, "found")
+			w.wantEffects("k", 1, 0)
+		},
+		"S09 another system goes on while one is paused": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			other := &system{clock: w.clock, op: operation(), lane: "other", name: "other"}
+			other.make("canary", "c")
+			w.rec.Connectors["other"] = other
+			w.engine = w.newEngine("one", w.store)
+			w.sys.lookErr = func([]string) *connectors.Error {
+				return &connectors.Error{Kind: connectors.KindRateLimit, HTTPStatus: 429, RetryAfter: connectors.RetryAfter{Wait: 30 * time.Second}}
+			}
+			w.report(w.line("k", timeout), strings.Replace(w.line("o", timeout), `"billing"`, `"other"`, 1))
+			other.make("o", "1")
+			w.pass()
+			w.want("o", ledger.StateSettled, "found")
+			if e := w.want("k", ledger.StateAmbiguous, ""); e.AttemptCount != 1 || e.Negatives != 0 {
+				t.Errorf("%d attempts, %d negatives", e.AttemptCount, e.Negatives)
+			}
+		},
+		"A04 C10 two records under one key: the system's key did not hold, the owner has both, nothing is resent": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.KeepsKey = 24 * time.Hour }), withPolicy(func(p *reconcile.Policy) { p.Owner = "payments" }))
+			w.report(w.line("pay-301", timeout))
+			w.sys.make("pay-301", "881")
+			w.sys.make("pay-301", "882")
+			w.clock.advance(70 * time.Second)
+			w.pass()
+			e := w.want("pay-301", ledger.StateEscalated, "duplicate: 2 live records: 881, 882")
+			if e.Owner != "payments" || e.OriginalOwner != "revops" || !e.HasFlag(ledger.FlagDuplicate) {
+				t.Errorf("owner %q, first %q, flags %v", e.Owner, e.OriginalOwner, e.Flags)
+			}
+			w.runFor(time.Hour)
+			w.wantEffects("pay-301", 2, 0)
+		},
+		"A03 not idempotent and not to be asked: a person, and no retry": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Lookup, o.CarriesKey = connectors.LookupNone, false }))
+			w.report(w.line("k", `"status":"unknown"`))
+			w.runFor(time.Hour)
+			w.want("k", ledger.StateEscalated, "outcome_unknown: this system cannot be asked")
+			if w.sys.sends != 0 || w.sys.lookups != 0 {
+				t.Errorf("%d sends, %d looks", w.sys.sends, w.sys.lookups)
+			}
+		},
+		"A11 a run is played again: what was done stays done, and only the failed step is tried": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("email:offer:c-40", `"status":"ok","remote_id":"m-1"`), w.line("crm:note:c-40", `"status":"error","http_status":503`))
+			w.sys.make("email:offer:c-40", "m-1")
+			// The platform plays both again: it only says that it begins.
+			again := func(key string) string {
+				return strings.Replace(w.line(key, `"status":"started"`), `"a1"`, `"b1"`, 1)
+			}
+			w.report(again("email:offer:c-40"))
+			e := w.want("email:offer:c-40", ledger.StateSettled, "")
+			if e.Outcome != ledger.OutcomeApplied || !e.Verify {
+				t.Errorf("got %s, looked at once more: %v", e.Outcome, e.Verify)
+			}
+			w.runFor(30 * time.Minute)
+			w.want("crm:note:c-40", ledger.StateSettled, "sent")
+			w.want("email:offer:c-40", ledger.StateSettled, "")
+			w.wantEffects("email:offer:c-40", 1, 1)
+			w.wantEffects("crm:note:c-40", 1, 1)
+		},
+		"A02 A12 two branches begin the same action: one entry, and what the first comes to holds for both": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("hubspot:company:example.org", `"status":"started"`))
+			w.clock.advance(2 * time.Second)
+			out := w.report(strings.Replace(w.line("hubspot:company:example.org", `"status":"started"`), `"a1"`, `"y1"`, 1))
+			if out[0].Verdict != ledger.RecordedMerged || out[0].Entry.Attempts != 2 {
+				t.Errorf("got %s with %d attempts", out[0].Verdict, out[0].Entry.Attempts)
+			}
+			w.sys.make("hubspot:company:example.org", "co-1")
+			w.pass()
+			e := w.want("hubspot:company:example.org", ledger.StateSettled, "found")
+			if e.RemoteID != "co-1" {
+				t.Errorf("remote id %q", e.RemoteID)
+			}
+			out = w.report(strings.Replace(w.line("hubspot:company:example.org", `"status":"error","http_status":409`), `"a1"`, `"y1"`, 1))
+			if out[0].Entry.Outcome != ledger.OutcomeApplied || out[0].Entry.RemoteID != "co-1" {
+				t.Errorf("told %s %q", out[0].Entry.Outcome, out[0].Entry.RemoteID)
+			}
+			w.runFor(10 * time.Minute)
+			w.wantEffects("hubspot:company:example.org", 1, 0)
+		},
+		"S19 a key past its life, but a unique key: low risk, so it is sent after one negative": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.KeepsKey, o.Unique = 24*time.Hour, true }),
+				withPolicy(func(p *reconcile.Policy) { p.MaxAge, p.Risk = 100*time.Hour, "" }))
+			w.report(strings.Replace(w.line("k", timeout), `"owner"`, `"risk":"low","owner"`, 1))
+			w.clock.advance(30 * time.Hour)
+			w.pass()
+			w.want("k", ledger.StateSettled, "sent")
+			w.wantEffects("k", 1, 1)
+		},
+		"S20 a lifetime that nobody published is not relied on: looked for, then made, under the same key": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open) // keeps_key is not set
+			w.report(w.line("k", timeout))
+			w.runFor(2 * time.Minute)
+			w.wantEffects("k", 0, 0) // an unknown effect is never resent on the strength of the key
+			w.runFor(5 * time.Minute)
+			e := w.want("k", ledger.StateSettled, "sent")
+			if len(e.Keys) != 1 || w.sys.sent[0].IdempotencyKey != "k" {
+				t.Errorf("keys %v, sent %+v", e.Keys, w.sys.sent)
+			}
+			w.wantEffects("k", 1, 1)
+		},
+		"S20 at high risk such a key does not replace a person": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.Risk = ledger.RiskHigh }))
+			w.report(w.line("k", timeout))
+			w.runFor(10 * time.Minute)
+			w.want("k", ledger.StateEscalated, "needs_approval: high risk")
+			w.wantEffects("k", 0, 0)
+		},
+		"S29 older than the system shows: absence cannot be proven, a person decides": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.LooksBack = 15 * 24 * time.Hour }),
+				withPolicy(func(p *reconcile.Policy) { p.MaxAge = 90 * 24 * time.Hour }))
+			old := strings.Replace(w.line("k", timeout), w.clock.Now().Format("2006-01-02"), "2026-09-01", 1)
+			w.report(old)
+			w.runFor(10 * time.Minute)
+			if e := w.want("k", ledger.StateAmbiguous, "beyond_looks_back"); e.Negatives != 0 {
+				t.Errorf("%d negatives", e.Negatives)
+			}
+			for range 75 {
+				w.clock.advance(time.Hour)
+				w.pass()
+			}
+			w.want("k", ledger.StateEscalated, "outcome_unknown: beyond_looks_back")
+			w.wantEffects("k", 0, 0)
+		},
+		"S33 an attempt that still runs in the workflow is not looked at before in_flight_for": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", `"status":"started"`))
+			w.runFor(14 * time.Minute)
+			if w.want("k", ledger.StateInFlight, ""); w.sys.lookups != 0 {
+				t.Errorf("%d looks", w.sys.lookups)
+			}
+			w.sys.make("k", "x")
+			w.runFor(2 * time.Minute)
+			w.want("k", ledger.StateSettled, "found")
+		},
+		"S38 a thousand entries that never settle do not hide new ones": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Lookup, o.BatchMax, o.Canary = connectors.LookupBatch, 101, "" }))
+			var lines []string
+			for i := range 1000 {
+				lines = append(lines, w.line(fmt.Sprintf("old%04d", i), timeout))
+			}
+			w.report(lines...)
+			for range 10 {
+				w.pass(reconcile.PassOptions{Limit: 100})
+			}
+			w.clock.advance(time.Second)
+			w.report(w.line("new", timeout))
+			w.sys.make("new", "1")
+			// The thousand are not due again yet, or due later than the new one.
+			w.pass(reconcile.PassOptions{Limit: 100})
+			w.want("new", ledger.StateSettled, "found")
+			w.clock.advance(time.Hour)
+			w.report(w.line("newer", timeout))
+			w.sys.make("newer", "2")
+			for range 11 {
+				w.pass(reconcile.PassOptions{Limit: 100})
+			}
+			w.want("newer", ledger.StateSettled, "found")
+		},
+		"S40 the record changed owner, hold: a person decides, nothing is sent": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, checked(connectors.CheckOwner, connectors.Verdict{Check: connectors.CheckOwner, Kind: connectors.VerdictPass, Value: "77"})...)
+			w.report(w.line("k", timeout))
+			w.runFor(6 * time.Minute)
+			e := w.want("k", ledger.StateEscalated, `owner_changed: the record now belongs to "77"`)
+			if e.Owner != "revops" || e.Effect != ledger.EffectNotDone {
+				t.Errorf("owner %q, effect %s", e.Owner, e.Effect)
+			}
+			w.wantEffects("k", 0, 0)
+		},
+		"S41 closed meanwhile: blocked without a send": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, checked(connectors.CheckLifecycle, connectors.Verdict{Check: connectors.CheckLifecycle, Kind: connectors.VerdictRefuse, Value: "churned", Detail: `stage is "churned"`})...)
+			w.report(w.line("k", timeout))
+			w.runFor(6 * time.Minute)
+			e := w.want("k", ledger.StateSettled, "lifecycle_closed")
+			if e.Outcome != ledger.OutcomeNotApplied || e.Class != ledger.ReportBlocked {
+				t.Errorf("got %s %s", e.Outcome, e.Class)
+			}
+			w.wantEffects("k", 0, 0)
+		},
+		"S39 S41 refused = escalated: the owner is told instead": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, append(checked(connectors.CheckLifecycle, connectors.Verdict{Check: connectors.CheckLifecycle, Kind: connectors.VerdictRefuse, Value: "closed"}),
+				withPolicy(func(p *reconcile.Policy) { p.RefusedEscalates = true }))...)
+			w.report(w.line("k", timeout))
+			w.runFor(6 * time.Minute)
+			w.want("k", ledger.StateEscalated, "lifecycle_closed")
+			w.wantEffects("k", 0, 0)
+		},
+		"S44 the first for an outcome turns out not done and ends: the second is released": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.MaxAttempts = 2 }))
+			w.sys.sendAs = func(s connectors.Send) (bool, connectors.SendResult) {
+				if s.Key == "k1" {
+					return false, failed(connectors.KindValidation, connectors.EffectNotDone, 422)
+				}
+				return true, answered("inv-2")
+			}
+			w.report(sibling(w.line("k1", timeout), "invoice-9"), sibling(w.line("k2", limited), "invoice-9"))
+			w.clock.advance(time.Minute)
+			w.pass()
+			w.want("k2", ledger.StateRetryable, "outcome_key_held: by k1")
+			w.runFor(15 * time.Minute)
+			w.want("k1", ledger.StateEscalated, "permanent: validation")
+			w.want("k2", ledger.StateSettled, "sent")
+			w.wantEffects("k2", 1, 2)
+			w.wantEffects("k1", 0, 2)
+		},
+		"S44 both for one outcome turn out applied: both are settled, and nothing was sent by us": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(sibling(w.line("k1", timeout), "invoice-9"), sibling(w.line("k2", timeout), "invoice-9"))
+			w.sys.make("k1", "1")
+			w.sys.make("k2", "2")
+			w.runFor(5 * time.Minute)
+			for _, k := range []string{"k1", "k2"} {
+				if e := w.want(k, ledger.StateSettled, "found"); e.Outcome != ledger.OutcomeApplied {
+					t.Errorf("%s: %s", k, e.Outcome)
+				}
+			}
+			w.wantEffects("k1", 1, 0)
+		},
+		"C02 the same key for another operation is refused, with the way out": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("inv:55", timeout))
+			out := w.report(strings.Replace(w.line("inv:55", timeout), "invoice.create", "invoice.pay", 1))
+			if out[0].Verdict != ledger.RecordedRefused || len(out[0].Errors) == 0 || out[0].Errors[0].Field != "operation" || !strings.Contains(out[0].Errors[0].Message, "action_key of its own") {
+				t.Errorf("got %+v", out[0])
+			}
+			w.want("inv:55", ledger.StateAmbiguous, "")
+		},
+		"C04 S45 tries are used up and it stays unknown: the owner is told that it is unknown, not that it failed": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.MaxAttempts = 1 }), withOp(func(o *connectors.Operation) { o.Canary = "" }))
+			w.report(w.line("k", `"status":"error","http_status":409,"error_class":"lock_conflict"`))
+			looks := 0
+			for range 75 {
+				w.pass()
+				w.clock.advance(time.Hour)
+				if e := w.entry("k"); e.State == ledger.StateAmbiguous {
+					looks = e.LooksAnswered
+				}
+			}
+			e := w.want("k", ledger.StateEscalated, "outcome_unknown")
+			if looks == 0 || e.Effect != ledger.EffectUnknown || e.Class != ledger.ReportEscalated || e.DueAt.IsZero() {
+				t.Errorf("%d looks before, effect %s, class %s", looks, e.Effect, e.Class)
+			}
+			w.wantEffects("k", 0, 0)
+		},
+		"G03 killed before the started mark: nothing happened, nothing counts": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", limited))
+			w.clock.advance(time.Minute)
+			ctx := context.Background()
+			c, err := w.store.Claim(ctx, ledger.Claim{Lane: "billing", Work: ledger.WorkAdvance, Limit: 1, Holder: "dies", Lease: time.Minute})
+			if err != nil || len(c.Leases) != 1 {
+				t.Fatal(c, err)
+			}
+			if a, err := w.store.Apply(ctx, []ledger.Change{{Lease: c.Leases[0], Next: ledger.Advance(c.Entries[0].Entry, "checks_passed", w.clock.Now().Add(time.Minute)), Keep: true}}); err != nil || a[0].Err != nil {
+				t.Fatal(a, err)
+			}
+			w.pass() // its lease still runs
+			w.want("k", ledger.StateReady, "checks_passed")
+			w.clock.advance(2 * time.Minute)
+			w.pass()
+			e := w.want("k", ledger.StateSettled, "sent")
+			if e.Attempts != 2 {
+				t.Errorf("%d attempts", e.Attempts)
+			}
+			w.wantEffects("k", 1, 1)
+		},
+		"G07 a restart changes nothing that is done, waiting or with a person": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("done", `"status":"ok","remote_id":"1"`), w.line("person", timeout), w.line("asleep", timeout), w.line("leased", timeout))
+			w.sys.make("person", "1", func(o *object) { o.amount = "99" })
+			w.sys.make("asleep", "1", func(o *object) { o.amount = "99" })
+			w.pass()
+			if _, err := w.engine.Person(context.Background(), "asleep", reconcile.PersonAction{Action: ledger.ActionSnooze, By: "ada", Until: w.clock.Now().Add(48 * time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.advance(time.Hour)
+			if _, err := w.store.Claim(context.Background(), ledger.Claim{Lane: "billing", Work: ledger.WorkLook, Limit: 9, Holder: "one", Lease: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			before := []ledger.Entry{w.entry("done"), w.entry("person"), w.entry("asleep"), w.entry("leased")}
+			w.engine = w.newEngine("one", w.open()) // the same host, started again
+			w.pass()
+			for _, e := range before {
+				if now := w.entry(e.ActionKey); now.State != e.State || now.Reason != e.Reason || now.FencingToken != e.FencingToken {
+					t.Errorf("%s was %s %q, now %s %q", e.ActionKey, e.State, e.Reason, now.State, now.Reason)
+				}
+			}
+		},
+		"I02 S35 the ledger is gone when the answer to a send has to be written: not sent again, looked at": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", limited))
+			w.clock.advance(time.Minute)
+			sent := false
+			w.sys.onSend = func() { sent = true }
+			broken := w.newEngine("breaks", &brokenStore{Store: w.store, failing: func() bool { return sent }})
+			if _, err := broken.Pass(context.Background(), reconcile.PassOptions{}); !errors.Is(err, errGone) {
+				t.Fatalf("got %v", err)
+			}
+			w.want("k", ledger.StateInFlight, "sent")
+			w.wantEffects("k", 1, 1)
+			w.runFor(5 * time.Minute)
+			w.want("k", ledger.StateSettled, "found")
+			w.wantEffects("k", 1, 1)
+		},
+		"I02 S35 the ledger is gone when a finding has to be written: it is asked again": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", timeout))
+			w.sys.make("k", "inv-1")
+			broken := w.newEngine("breaks", &brokenStore{Store: w.store, failing: func() bool { return true }})
+			if _, err := broken.Pass(context.Background(), reconcile.PassOptions{}); !errors.Is(err, errGone) {
+				t.Fatalf("got %v", err)
+			}
+			w.want("k", ledger.StateAmbiguous, "")
+			w.clock.advance(2 * time.Minute)
+			w.pass()
+			w.want("k", ledger.StateSettled, "found")
+			w.wantEffects("k", 1, 0)
+		},
+		"S49 what another pass has claimed is counted as skipped": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", timeout), w.line("free", timeout))
+			if _, err := w.store.Claim(context.Background(), ledger.Claim{Lane: "billing", Work: ledger.WorkLook, Limit: 1, Holder: "other", Lease: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			if c := w.pass().Counts; c.Skipped != 1 || c.LookedUp != 1 {
+				t.Errorf("counts %+v", c)
+			}
+		},
+		"S66 paid, then refunded: settled applied and flagged, never sent again": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", timeout))
+			w.sys.make("k", "ch-1", func(o *object) { o.standing, o.status = connectors.StandingReversed, "refunded" })
+			w.pass()
+			if e := w.want("k", ledger.StateSettled, "reversed"); e.Outcome != ledger.OutcomeApplied || !e.HasFlag(ledger.FlagReversed) {
+				t.Errorf("got %s %v", e.Outcome, e.Flags)
+			}
+			w.runFor(10 * time.Minute)
+			w.wantEffects("k", 1, 0)
+		},
+		"X05 a wait that would cross the end of the window ends it now": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.MaxAge = time.Hour }))
+			w.report(strings.Replace(w.line("k", limited), `"status"`, `"retry_after":"3700","status"`, 1))
+			w.want("k", ledger.StateEscalated, "wait_too_long")
+			w.wantEffects("k", 0, 0)
+		},
+	}
+	for name, f := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachLedger(t, f)
+		})
+	}
+}
