@@ -58,6 +58,19 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## gofmt, go vet, golangci-lint
 bench: deps ## throughput figures, against the raw bulk statements on the same server
 	go run ./internal/bench
 
+# Actions of each of the four campaigns, and where the results go as JSON.
+CHAOS_ACTIONS ?= 6000
+CHAOS_JSON    ?= bin/chaos.json
+
+.PHONY: chaos
+chaos: deps ## the crash campaign, about ten minutes (CHAOS_ACTIONS=30000 for more)
+	@mkdir -p bin
+	go run ./internal/chaos -actions $(CHAOS_ACTIONS) -json $(CHAOS_JSON)
+
+.PHONY: chaos-short
+chaos-short: deps ## a short crash campaign on both ledgers, about a minute
+	go run ./internal/chaos -actions 300 -daemons 2 -campaigns sqlite,postgres -at-least 10s -fast-clock=false
+
 .PHONY: deps
 deps: ## install what the tests need beside Go (Debian, as root)
 	@.ci/test-deps

@@ -150,6 +150,17 @@ func outside(raw string) (*Server, error) {
 	return &Server{admin: u, owner: u}, nil
 }
 
+// Programs is the folder of the server programs, links followed, for tests that
+// run servers of their own: a primary and its standby.
+func Programs() (string, error) {
+	dir, err := programs()
+	if err != nil {
+		return "", err
+	}
+	initdb, err := filepath.EvalSymlinks(filepath.Join(dir, "initdb"))
+	return filepath.Dir(initdb), err
+}
+
 // programs finds the folder of the server programs.
 func programs() (string, error) {
 	if dir := os.Getenv(EnvBin); dir != "" {
