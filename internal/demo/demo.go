@@ -445,7 +445,7 @@ func (s *show) outcomes(ctx context.Context) error {
 	}
 	s.line("%s%7s", head, "total")
 	means := map[string]string{
-		"confirmed_by_lookup": "found by asking, not resent", "recovered_after_retry": "resent, once it was safe",
+		"confirmed_by_lookup": "found by asking", "recovered_after_retry": "resent, once it was safe",
 		"blocked": "no longer wanted", "escalated": "with a person, and why",
 	}
 	for _, class := range []string{"first_attempt_success", "confirmed_by_lookup", "recovered_after_retry", "manually_resolved",

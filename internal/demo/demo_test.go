@@ -62,6 +62,7 @@ func TestDemoEndsWithOneInvoicePerAction(t *testing.T) {
 	if strings.ContainsRune(out.String(), '\x1b') {
 		t.Error("colour where none was asked for")
 	}
+	checkReadme(t, out.String())
 	for _, want := range []string{"192 exist once, 0 are missing, 0 exist twice", "confirmed_by_lookup", "VAT_ID_INVALID"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output does not say %q", want)
