@@ -128,7 +128,7 @@ func (b *bench) imports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder, which the system removes in the end
 	bin := filepath.Join(dir, "reconcile")
 	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/recovery-ledger/reconcile/cmd/reconcile")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -241,7 +241,7 @@ func (b *bench) settles(ctx context.Context) error {
 			if err != nil {
 				return 0, err
 			}
-			defer s.Close()
+			defer s.Close() //nolint:errcheck // its database goes with the server
 			if err := b.fill(ctx, s, "lost", b.entries, lost(time.Now())); err != nil {
 				return 0, err
 			}

@@ -103,8 +103,11 @@ func (b *billing) serve(ctx context.Context) (url string, stop func(), err error
 		return "", nil, fmt.Errorf("start the billing system: %w", err)
 	}
 	srv := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l) // always ends in an error: that it was closed
+	}()
 	return "http://" + l.Addr().String(), func() {
 		// Close, not Shutdown: an answer that is held back must not hold the end.
 		_ = srv.Close()
