@@ -79,6 +79,12 @@ type Info struct {
 	Operations []Operation // sorted by name
 	Rates      []Rate      // limits of the lane
 	KeyFold    bool        // the system does not tell keys apart by case
+
+	// Scopes are short digests of what an idempotency key may be bound to, by
+	// the words of Operation.KeyScope: "credential" (the secrets in use) and
+	// "region" (where calls go). When one changes, keys sent before are new to
+	// the system.
+	Scopes map[string]string
 }
 
 // Operation returns the named operation, and whether there is one.
@@ -139,6 +145,7 @@ type Operation struct {
 
 	KeepsKey     time.Duration // how long it remembers an idempotency key; 0: never relied on
 	KeyScope     string        // account, credential or region
+	KeysFrom     time.Time     // keys sent before (ledger time) were sent in another scope; set by the engine, zero: none
 	CarriesKey   bool          // a send carries {idempotency_key} (or {key} as such), so the system can refuse a second
 	ReplaysError bool          // a stored error may be given again under the same key
 

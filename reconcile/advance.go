@@ -184,9 +184,10 @@ func RefusesSecond(e ledger.Entry, op connectors.Operation, now time.Time) strin
 
 // KeyAlive says whether the system still remembers the present idempotency key
 // for as long as a request sent now could land. A key that has not been sent
-// yet protects nothing that was sent before it.
+// yet protects nothing that was sent before it, and one that was sent in
+// another scope (another credential or region) is new to the system.
 func KeyAlive(e ledger.Entry, op connectors.Operation, now time.Time) bool {
-	if !op.CarriesKey || op.KeepsKey <= 0 || e.KeySentAt.IsZero() {
+	if !op.CarriesKey || op.KeepsKey <= 0 || e.KeySentAt.IsZero() || e.KeySentAt.Before(op.KeysFrom) {
 		return false
 	}
 	return now.Add(op.Timeout + op.LandsWithin).Before(e.KeySentAt.Add(op.KeepsKey))
@@ -245,6 +246,8 @@ func GateApproval(e ledger.Entry, as []ledger.Attempt, sendable bool, why string
 	case s.risk(e) != ledger.RiskHigh || e.Approved:
 	case spent && KeyAlive(e, s.Op, s.Now):
 		return stop(s.escalate(e, "needs_approval: high risk, and the used-up key is still remembered"))
+	case RefusesSecond(e, s.Op, s.Now) == "" && e.KeySentAt.Before(s.Op.KeysFrom):
+		return stop(s.escalate(e, "needs_approval: high risk, and the key was sent under another "+s.Op.KeyScope+", so that it is new to the system"))
 	case RefusesSecond(e, s.Op, s.Now) == "":
 		return stop(s.escalate(e, "needs_approval: high risk, and nothing at the system refuses a second effect"))
 	}

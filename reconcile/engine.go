@@ -48,8 +48,9 @@ type Engine struct {
 
 	mu       sync.Mutex
 	controls map[string]*controlState
-	lastSeen time.Time     // ledger time last read
-	lastRun  time.Duration // running clock at that moment
+	keysFrom map[string]time.Time // by connector and scope: since when keys are sent in the present one
+	lastSeen time.Time            // ledger time last read
+	lastRun  time.Duration        // running clock at that moment
 }
 
 // defaultLease is the lease where none is configured (spec, section 7).
@@ -61,7 +62,7 @@ func New(o Options) (*Engine, error) {
 		return nil, errors.New("reconcile: no ledger")
 	}
 	e := &Engine{store: o.Store, conns: o.Connectors, lanes: o.Lanes, policies: o.Policies, owners: o.Owners,
-		holder: o.Holder, lease: o.Lease, log: o.Log, running: o.Running, controls: map[string]*controlState{}}
+		holder: o.Holder, lease: o.Lease, log: o.Log, running: o.Running, controls: map[string]*controlState{}, keysFrom: map[string]time.Time{}}
 	if e.lanes == nil {
 		e.lanes = NewLanes(o.Store)
 	}

@@ -111,6 +111,9 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.clockStep(ctx, now); err != nil {
 		return err
 	}
+	if err := r.scopes(ctx, now); err != nil {
+		return err
+	}
 	version, err := r.e.store.Meta(ctx, metaPolicy)
 	if err != nil {
 		return err
@@ -442,6 +445,7 @@ func (r *run) group(ctx context.Context, st *stage, es []ledger.Stored, ls []led
 			if j.conn != nil {
 				j.info = j.conn.Info()
 				j.op, j.have = j.info.Operation(s.Entry.Operation)
+				j.op.KeysFrom = r.e.keysSince(j.info.Name, j.op.KeyScope)
 			}
 			groups[key] = j
 			order = append(order, key)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,6 +206,51 @@ func TestScenarios(t *testing.T) {
 			w.runFor(10 * time.Minute)
 			w.want("k", ledger.StateEscalated, "needs_approval: high risk")
 			w.wantEffects("k", 0, 0)
+		},
+		"S21 another credential since the first send: the key is new to the system, so a new one follows proven absence": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.KeepsKey, o.KeyScope = 24*time.Hour, "credential" }),
+				withSystem(func(y *system) { y.scopes = map[string]string{"credential": "aaaa"} }))
+			w.report(w.line("k", timeout))
+			w.pass()
+			w.sys.scopes = map[string]string{"credential": "bbbb"}
+			if notes := w.pass().Notes; len(notes) != 1 || !strings.Contains(notes[0], `the credential of "billing" is another`) {
+				t.Errorf("notes %q", notes)
+			}
+			w.runFor(10 * time.Minute)
+			e := w.want("k", ledger.StateSettled, "sent")
+			if len(e.Keys) != 2 || w.sys.sent[0].IdempotencyKey != e.Keys[1] {
+				t.Errorf("keys %v, sent %+v", e.Keys, w.sys.sent)
+			}
+			// What came after the change is in the present scope.
+			w.sys.sent = nil
+			w.report(w.line("k2", timeout))
+			w.engine = w.newEngine("two", w.store)
+			w.runFor(10 * time.Minute)
+			if e := w.want("k2", ledger.StateSettled, "sent"); len(e.Keys) != 1 || w.sys.sent[0].IdempotencyKey != "k2" {
+				t.Errorf("keys %v, sent %+v", e.Keys, w.sys.sent)
+			}
+		},
+		"S21 another region, at high risk: a person, with the reason": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.KeepsKey, o.KeyScope = 24*time.Hour, "region" }),
+				withPolicy(func(p *reconcile.Policy) { p.Risk = ledger.RiskHigh }),
+				withSystem(func(y *system) { y.scopes = map[string]string{"region": "eu", "credential": "aaaa"} }))
+			w.report(w.line("k", timeout), w.line("k2", timeout))
+			w.sys.make("k2", "2")
+			w.pass()
+			w.sys.scopes = map[string]string{"region": "us", "credential": "bbbb"}
+			w.runFor(10 * time.Minute)
+			w.want("k", ledger.StateEscalated, "needs_approval: high risk, and the key was sent under another region")
+			w.want("k2", ledger.StateSettled, "found")
+			w.wantEffects("k", 0, 0)
+		},
+		"S21 the same credential, at high risk: the key is alive, and refuses a second": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.KeepsKey, o.KeyScope = 24*time.Hour, "credential" }),
+				withPolicy(func(p *reconcile.Policy) { p.Risk = ledger.RiskHigh }),
+				withSystem(func(y *system) { y.scopes = map[string]string{"credential": "aaaa"} }))
+			w.report(w.line("k", timeout))
+			w.runFor(10 * time.Minute)
+			w.want("k", ledger.StateSettled, "sent")
+			w.wantEffects("k", 1, 1)
 		},
 		"S29 older than the system shows: absence cannot be proven, a person decides": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.LooksBack = 15 * 24 * time.Hour }),
@@ -415,6 +461,47 @@ func TestScenarios(t *testing.T) {
 			w.pass()
 			w.want("k", ledger.StateSettled, "found")
 			w.wantEffects("k", 1, 0)
+		},
+		"I04 G08 fifty writers report while two processes run passes: none is told that the ledger is locked": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Lookup, o.BatchMax = connectors.LookupBatch, 101 }))
+			second := w.open()
+			engines := []*reconcile.Engine{w.engine, w.newEngine("two", second)}
+			var lines [50][]ledger.Record
+			for i := range lines {
+				for j := range 8 {
+					r, errs := ledger.ParseRecord([]byte(w.line(fmt.Sprintf("w%02d:%d", i, j), timeout)), ledger.ParseOptions{Now: w.clock.Now()})
+					if len(errs) > 0 {
+						t.Fatal(errs)
+					}
+					lines[i] = append(lines[i], r)
+					w.sys.make(r.ActionKey, r.ActionKey)
+				}
+			}
+			var wg sync.WaitGroup
+			for i := range lines {
+				wg.Go(func() {
+					for _, r := range lines[i] {
+						if _, err := second.Record(context.Background(), []ledger.Record{r}, w.rec.Decide); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			for _, e := range engines {
+				wg.Go(func() {
+					for range 5 {
+						if _, err := e.Pass(context.Background(), reconcile.PassOptions{}); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			w.clock.advance(time.Minute)
+			w.pass()
+			if n, _, err := w.store.Count(context.Background(), ledger.Filter{State: ledger.StateSettled}); err != nil || n != 400 {
+				t.Errorf("%d settled, want 400 (%v)", n, err)
+			}
 		},
 		"S49 what another pass has claimed is counted as skipped": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)

@@ -62,6 +62,7 @@ type system struct {
 	op      connectors.Operation
 	lane    string
 	name    string
+	scopes  map[string]string // what keys are bound to
 	objects []object
 	lag     time.Duration
 
@@ -77,7 +78,7 @@ type system struct {
 
 func (y *system) Info() connectors.Info {
 	return connectors.Info{Name: y.name, Type: "fake", Lane: y.lane, Version: "v1", Operations: []connectors.Operation{y.op},
-		Rates: []connectors.Rate{{Concurrent: 4}}, HasBatch: y.op.Lookup == connectors.LookupBatch}
+		Rates: []connectors.Rate{{Concurrent: 4}}, HasBatch: y.op.Lookup == connectors.LookupBatch, Scopes: y.scopes}
 }
 
 func (y *system) make(key, id string, change ...func(*object)) {

@@ -3,6 +3,7 @@ package rest
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,6 +139,7 @@ func load(cfg connectors.Config) (*definition, error) {
 		return nil, errors.Join(errs...)
 	}
 
+	d.info.Scopes = map[string]string{"credential": scopeDigest(d.secrets...), "region": scopeDigest(d.base.Scheme, d.base.Host, d.base.Path)}
 	d.info.HasProbe = len(d.probes) > 0
 	d.info.KeyFold = d.key.folds
 	for _, name := range slices.Sorted(maps.Keys(d.operations)) {
@@ -162,6 +164,16 @@ func version(raw map[string]any) string {
 	b, _ := json.Marshal(m) // what came out of TOML always encodes; keys are sorted
 	sum := sha256.Sum256(append([]byte("rest 1\n"), b...))
 	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:]))[:16]
+}
+
+// scopeDigest tells values apart and gives none of them away: of 32 bits, many
+// values fit each.
+func scopeDigest(values ...string) string {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	b, _ := json.Marshal(slices.Compact(values)) // texts always encode
+	sum := sha256.Sum256(append([]byte("scope 1\n"), b...))
+	return hex.EncodeToString(sum[:4])
 }
 
 // shapeOf keeps the names of a table and drops its texts.

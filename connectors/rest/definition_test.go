@@ -176,6 +176,29 @@ lookup = { method = "GET", path = "/x/{key}", match = "k" }
 	}
 }
 
+func TestScopesTellCredentialsAndPlacesApart(t *testing.T) {
+	open := func(base, token string) map[string]string {
+		m := fromTOML(t, "auth = { bearer = \"${T}\" }\n[[operation]]\nname = \"a\"\nlookup = { method = \"GET\", path = \"/x/{key}\", match = \"k\" }\n")
+		m["base_url"] = base
+		c, err := Open(connectors.Config{Name: "sys", Table: m, Env: env("T", token)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Info().Scopes
+	}
+	a, again := open("https://eu.sys.example", "token-one"), open("https://eu.sys.example", "token-one")
+	token, region := open("https://eu.sys.example", "token-two"), open("https://us.sys.example", "token-one")
+	if a["credential"] != again["credential"] || a["region"] != again["region"] {
+		t.Errorf("the same twice: %v, %v", a, again)
+	}
+	if a["credential"] == token["credential"] || a["region"] != token["region"] {
+		t.Errorf("another token: %v, %v", a, token)
+	}
+	if a["region"] == region["region"] || a["credential"] != region["credential"] {
+		t.Errorf("another region: %v, %v", a, region)
+	}
+}
+
 func TestVersionIsOfTheDefinitionAlone(t *testing.T) {
 	open := func(token, text string) string {
 		m := fromTOML(t, text)
