@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,8 +82,8 @@ func New(o Options) (*Engine, error) {
 		start := time.Now()
 		e.running = func() time.Duration { return time.Since(start) }
 	}
-	for name, c := range e.conns {
-		i := c.Info()
+	for _, name := range slices.Sorted(maps.Keys(e.conns)) {
+		i := e.conns[name].Info()
 		if i.Name != name {
 			return nil, fmt.Errorf("reconcile: connector %q calls itself %q", name, i.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,59 +28,51 @@ type Lanes struct {
 	store ledger.Store
 
 	mu    sync.Mutex
-	lanes map[string]*laneState // by connector name; several may share one
-	byKey map[string]*laneState // by lane name
+	lanes map[string]*laneState
 }
 
 type laneState struct {
-	name    string
-	windows []*window
+	name string
 
-	mu     sync.Mutex
-	loaded bool
-	failed bool // the ledger has a failure or a pause to be cleared by the next success
+	mu      sync.Mutex
+	rates   []connectors.Rate
+	windows []*window
+	loaded  bool
+	failed  bool // the ledger has a failure or a pause to be cleared by the next success
 }
 
 // NewLanes makes the pacing and breaking of all lanes over one ledger. Open the
 // connectors with Pacer, then give them to New.
 func NewLanes(store ledger.Store) *Lanes {
-	return &Lanes{store: store, lanes: map[string]*laneState{}, byKey: map[string]*laneState{}}
+	return &Lanes{store: store, lanes: map[string]*laneState{}}
 }
 
-// Pacer is what the connector of that name is to be opened with. Calls made
-// before the connector is registered (by New) are not paced.
-func (l *Lanes) Pacer(connector string) connectors.Pacer { return pacer{l, connector} }
+// Pacer is what a connector that goes over the lane is to be opened with. Calls
+// made before New has been given the connector are not paced.
+func (l *Lanes) Pacer(lane string) connectors.Pacer { return pacer{l.state(lane)} }
 
+// register takes the rates that a connector declares for its lane. The rates
+// of all connectors that share it hold together.
 func (l *Lanes) register(i connectors.Info) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st, ok := l.byKey[i.Lane]
-	if !ok {
-		st = &laneState{name: i.Lane}
-		l.byKey[i.Lane] = st
-		for n, r := range i.Rates {
-			if r.Calls > 0 && r.Per > 0 {
-				st.windows = append(st.windows, newWindow(l.store, i.Lane, n, r))
-			}
+	st := l.state(i.Lane)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, r := range i.Rates {
+		if r.Calls > 0 && r.Per > 0 && !slices.Contains(st.rates, r) {
+			st.windows = append(st.windows, newWindow(l.store, i.Lane, len(st.rates), r))
+			st.rates = append(st.rates, r)
 		}
 	}
-	l.lanes[i.Name] = st
 }
 
-type pacer struct {
-	lanes     *Lanes
-	connector string
-}
+type pacer struct{ lane *laneState }
 
 // Wait implements connectors.Pacer.
 func (p pacer) Wait(ctx context.Context, bucket string) error {
-	p.lanes.mu.Lock()
-	st := p.lanes.lanes[p.connector]
-	p.lanes.mu.Unlock()
-	if st == nil {
-		return nil
-	}
-	for _, w := range st.windows {
+	p.lane.mu.Lock()
+	ws := p.lane.windows
+	p.lane.mu.Unlock()
+	for _, w := range ws {
 		if w.bucket == "" || w.bucket == bucket {
 			if err := w.wait(ctx); err != nil {
 				return err
@@ -178,10 +171,10 @@ func pausesAtOnce(e *connectors.Error) (pauses, counts bool) {
 func (l *Lanes) state(name string) *laneState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st, ok := l.byKey[name]
+	st, ok := l.lanes[name]
 	if !ok {
 		st = &laneState{name: name}
-		l.byKey[name] = st
+		l.lanes[name] = st
 	}
 	return st
 }

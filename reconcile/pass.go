@@ -118,7 +118,7 @@ func (r *run) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if version != "" && version != r.e.policies.Version {
+	if !r.o.DryRun && version != "" && version != r.e.policies.Version {
 		r.hold("another version of the policies and definitions was loaded since; this process looks, but does not send")
 	}
 	heldBy, err := r.e.store.Meta(ctx, ledger.MetaHeld)

@@ -40,7 +40,7 @@ func (r *run) advance(ctx context.Context, name string, due int, extra []ledger.
 	case ln.Held:
 		return skip("sends on lane %q are on hold; reconcile resume --connector %s lets them go", name, name)
 	case ln.PausedUntil.After(r.ck.now()):
-		return skip("lane %q is paused until %s; %d entries wait to be sent", name, ln.PausedUntil.Format(time.RFC3339), due)
+		return skip("lane %q is paused until %s; waiting to be sent: %d", name, ln.PausedUntil.Format(time.RFC3339), due)
 	}
 	st := &stage{r: r, name: name, work: ledger.WorkAdvance, lane: ln, stopped: make(chan struct{})}
 	workers, _ := r.width(name)

@@ -20,7 +20,7 @@ func (r *run) settle(ctx context.Context, name string, due int) ([]ledger.Stored
 	}
 	if ln.PausedUntil.After(r.ck.now()) {
 		r.count(func(c *Counts) { c.CouldNotAsk += due })
-		r.note("lane %q is paused until %s (%s); %d entries wait", name, ln.PausedUntil.Format(time.RFC3339), ln.PauseReason, due)
+		r.note("lane %q is paused until %s (%s); waiting: %d", name, ln.PausedUntil.Format(time.RFC3339), ln.PauseReason, due)
 		return nil, nil
 	}
 	if r.o.NoLookups {

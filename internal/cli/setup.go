@@ -79,13 +79,7 @@ func (s *session) openEngine(ctx context.Context) error {
 		return err
 	}
 	lanes := reconcile.NewLanes(s.store)
-	// The config names lanes, the engine the connectors that go over them; any
-	// of those that share one will do.
-	over := map[string]string{}
-	for name, c := range s.connectors {
-		over[c.Info().Lane] = name
-	}
-	s.pacing.set(func(lane string) connectors.Pacer { return lanes.Pacer(over[lane]) })
+	s.pacing.set(lanes.Pacer)
 	engine, err := reconcile.New(reconcile.Options{
 		Store: s.store, Connectors: s.connectors, Lanes: lanes,
 		Policies: s.cfg.Policies, Owners: s.cfg.Owners, Lease: s.cfg.Ledger.Lease,

@@ -148,6 +148,13 @@ func (s *Store) connectSQLite(ctx context.Context, path string) error {
 	if s.clock == nil {
 		s.clock = time.Now
 	}
+	// A new ledger holds personal data: nobody but its user reads it. The files
+	// that SQLite lays beside it take its mode.
+	if f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
 	if s.w, err = sqlx.Open("sqlite", writer); err != nil {
 		return err
 	}
