@@ -239,6 +239,10 @@ func GateApproval(e ledger.Entry, as []ledger.Attempt, sendable bool, why string
 	case !sendable:
 		return stop(s.escalate(e, "not_sendable: "+why))
 	}
+	if e.Effect != ledger.EffectNotDone && RefusesSecond(e, s.Op, s.Now) == "" && ledger.ReasonCode(e.Reason) != "override" {
+		// What let it come here without proof (a live key) has ended meanwhile.
+		return stop(ledger.Doubt(e, "unproven: nothing refuses a second effect any more", s.Now))
+	}
 	spent := keySpent(e, as)
 	switch {
 	case spent && !s.Op.CarriesKey && !e.Approved:

@@ -98,7 +98,7 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 		e = Summarize(e, as)
 		e.Effect = ledger.EffectDone
 		e.RemoteID = l.RemoteID
-		return Decided{Next: ledger.Settle(e, ledger.OutcomeApplied, ledger.ByLook, l.Reason, s.Now), Attempts: ch, Lag: lag}
+		return Decided{Next: s.applied(e, as, ledger.ByLook, l.Reason), Attempts: ch, Lag: lag}
 
 	case ledger.FindingPending:
 		var ch []ledger.Attempt
@@ -335,11 +335,7 @@ func AfterSend(e ledger.Entry, as []ledger.Attempt, r connectors.SendResult, s S
 		if a.RemoteID != "" {
 			e.RemoteID = a.RemoteID
 		}
-		next := ledger.Settle(e, ledger.OutcomeApplied, ledger.BySend, "sent: answered by the system", s.Now)
-		if s.Op.Lookup != connectors.LookupNone && wasUnknown(as[:len(as)-1]) {
-			next = ledger.VerifyAt(next, quietUntil(e, s.Op, s.Lane.LagFactor).Add(time.Millisecond))
-		}
-		return next
+		return s.applied(e, as, ledger.BySend, "sent: answered by the system")
 	case a.Class == ledger.ClassAlreadyExists && s.Op.Lookup != connectors.LookupNone:
 		if r.RemoteID != "" {
 			e.RemoteID = r.RemoteID
@@ -355,10 +351,35 @@ func AfterSend(e ledger.Entry, as []ledger.Attempt, r connectors.SendResult, s S
 	return AfterFailure(e, as, s.Policy, s.Op, s.Owners, s.Now)
 }
 
-// wasUnknown says whether any of the attempts was unknown once.
-func wasUnknown(as []ledger.Attempt) bool {
+// applied settles an entry as applied. Where another attempt than the one that
+// is done was in doubt, now or once, the system is looked at once more after a
+// quiet period: a second record is found and flagged, not hidden.
+func (s Setting) applied(e ledger.Entry, as []ledger.Attempt, by ledger.SettledBy, reason string) ledger.Entry {
+	next := ledger.Settle(e, ledger.OutcomeApplied, by, reason, s.Now)
+	if inDoubt(as) {
+		next = s.lookOnceMore(next)
+	}
+	return next
+}
+
+// lookOnceMore has a settled entry looked at once more: after the quiet period
+// of all its attempts, and after one counted from now, since what a worker sent
+// that had been stopped may have gone out only just before.
+func (s Setting) lookOnceMore(e ledger.Entry) ledger.Entry {
+	if s.Op.Lookup == "" || s.Op.Lookup == connectors.LookupNone {
+		return e
+	}
+	q := e
+	q.SendBy = later(e.SendBy, s.Now)
+	at := quietUntil(q, s.Op, s.Lane.LagFactor).Add(time.Millisecond)
+	return ledger.VerifyAt(e, later(at, e.NextAt))
+}
+
+// inDoubt says whether an attempt that is not done may have had an effect all
+// the same: it is unknown, or was until looks proved it absent.
+func inDoubt(as []ledger.Attempt) bool {
 	for _, a := range as {
-		if a.Effect == ledger.EffectUnknown || strings.HasPrefix(a.Rule, "look:") {
+		if a.Effect == ledger.EffectUnknown || a.Effect != ledger.EffectDone && strings.HasPrefix(a.Rule, "look:") {
 			return true
 		}
 	}

@@ -43,6 +43,19 @@ func TestAfterLook(t *testing.T) {
 					t.Errorf("the attempt is not put down as done: %+v", d.Attempts)
 				}
 			}},
+		"found, with another attempt in doubt: looked at once more": {
+			entry: func(e *ledger.Entry, as *[]ledger.Attempt) {
+				b := (*as)[0]
+				b.AttemptID, b.No = "a2", 2
+				*as = append(*as, b)
+				*e = Summarize(*e, *as)
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingApplied, Reason: "found", RemoteID: "9"}}, want: ledger.StateSettled, reason: "found",
+			check: func(t *testing.T, d Decided) {
+				if want := at(time.Hour + 3*time.Minute + time.Millisecond); !d.Next.Verify || !d.Next.NextAt.Equal(want) {
+					t.Errorf("verify %v at %s, want %s", d.Next.Verify, d.Next.NextAt, want)
+				}
+			}},
 		"found, then removed: settled applied, flag reversed": {
 			look: Look{Judgement: Judgement{Finding: ledger.FindingReversed, Reason: "reversed", RemoteID: "9", Flags: []ledger.Flag{ledger.FlagReversed}}}, want: ledger.StateSettled, reason: "reversed",
 			check: func(t *testing.T, d Decided) {
@@ -313,6 +326,45 @@ func TestAfterSend(t *testing.T) {
 	}
 }
 
+func TestAfterLate(t *testing.T) {
+	late := func(eff ledger.Effect) ledger.Stored {
+		e, as := timedOut()
+		as[0].Effect, as[0].Rule = ledger.EffectNotDone, ruleAbsent
+		as = append(as, ledger.Attempt{AttemptID: "r-1", No: 2, Ours: true, Status: ledger.AttemptError, Effect: eff, Sends: 1, Key: "k", RemoteID: "9", StartedAt: t0, SendBy: t0})
+		return ledger.Stored{Entry: e, Attempts: as}
+	}
+	s := settingAt(time.Hour)
+	t.Run("open and done: settled applied, and looked at once more for the attempt that was in doubt", func(t *testing.T) {
+		got := AfterLate(late(ledger.EffectDone), s)
+		if got.Outcome != ledger.OutcomeApplied || got.RemoteID != "9" || !got.Verify {
+			t.Errorf("got %s %q verify=%v", got.Outcome, got.RemoteID, got.Verify)
+		}
+	})
+	t.Run("settled by somebody else, our own effect unknown: looked at once more", func(t *testing.T) {
+		c := late(ledger.EffectUnknown)
+		c.Entry = ledger.Settle(c.Entry, ledger.OutcomeApplied, ledger.ByLook, "found", t0)
+		got := AfterLate(c, s)
+		if !got.Settled() || !got.Verify || !got.NextAt.After(at(time.Hour+3*time.Minute)) {
+			t.Errorf("got %s verify=%v at %s", got.State, got.Verify, got.NextAt)
+		}
+	})
+	t.Run("settled not applied, and it was done: flagged conflict", func(t *testing.T) {
+		c := late(ledger.EffectDone)
+		c.Entry = ledger.Settle(c.Entry, ledger.OutcomeNotApplied, ledger.ByPolicy, "x", t0)
+		if got := AfterLate(c, s); !got.HasFlag(ledger.FlagConflict) || got.Outcome != ledger.OutcomeNotApplied {
+			t.Errorf("got %s %v", got.Outcome, got.Flags)
+		}
+	})
+	t.Run("settled under another id, and it was done: flagged duplicate", func(t *testing.T) {
+		c := late(ledger.EffectDone)
+		c.Entry = ledger.Settle(c.Entry, ledger.OutcomeApplied, ledger.ByLook, "found", t0)
+		c.Entry.RemoteID = "8"
+		if got := AfterLate(c, s); !got.HasFlag(ledger.FlagDuplicate) {
+			t.Errorf("flags %v", got.Flags)
+		}
+	})
+}
+
 // retryable is an entry whose absence has been proven.
 func retryable() (ledger.Entry, []ledger.Attempt) {
 	e, as := timedOut()
@@ -370,15 +422,18 @@ func TestGates(t *testing.T) {
 		"owner: changed to a stranger, transfer: a person":              {set: func(s *Setting) { s.Op.Checks = all; s.Policy.OwnerCheck = OwnerTransfer }, gate: checks(with(connectors.Verdict{Check: connectors.CheckOwner, Kind: connectors.VerdictPass, Value: "99"})), want: ledger.StateEscalated, reason: "owner_changed"},
 		"owner: inactive: a person":                                     {set: func(s *Setting) { s.Op.Checks = all }, gate: checks(with(connectors.Verdict{Check: connectors.CheckOwner, Kind: connectors.VerdictRefuse, Value: "5502"})), want: ledger.StateEscalated, reason: "owner_inactive"},
 
-		"approval: a policy with retry and a send: goes on":               {gate: approval},
-		"approval: no policy: a person":                                   {set: func(s *Setting) { s.Policy = DefaultPolicy() }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval"},
-		"approval: hold: a person":                                        {set: func(s *Setting) { s.Policy.Dispatch = DispatchHold }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval"},
-		"approval: hold and approved: goes on":                            {entry: func(e *ledger.Entry) { e.Approved = true }, set: func(s *Setting) { s.Policy.Dispatch = DispatchHold }, gate: approval},
-		"approval: send where the connector has none: a person":           {set: func(s *Setting) { s.Policy.Dispatch = DispatchSend; s.Op.CanSend = false }, gate: approval, want: ledger.StateEscalated, reason: "cannot_send"},
-		"approval: high risk and nothing that refuses a second: a person": {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval: high risk"},
-		"approval: high risk and a unique key: goes on":                   {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, set: func(s *Setting) { s.Op.Unique = true }, gate: approval},
-		"approval: high risk and a live key: goes on":                     {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, set: func(s *Setting) { s.Op.KeepsKey = 24 * time.Hour }, gate: approval},
-		"approval: high risk and a key past its life: a person":           {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, set: func(s *Setting) { s.Op.KeepsKey = 24 * time.Hour; s.Now = at(24 * time.Hour) }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval: high risk"},
+		"approval: a policy with retry and a send: goes on":                                {gate: approval},
+		"approval: no policy: a person":                                                    {set: func(s *Setting) { s.Policy = DefaultPolicy() }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval"},
+		"approval: hold: a person":                                                         {set: func(s *Setting) { s.Policy.Dispatch = DispatchHold }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval"},
+		"approval: hold and approved: goes on":                                             {entry: func(e *ledger.Entry) { e.Approved = true }, set: func(s *Setting) { s.Policy.Dispatch = DispatchHold }, gate: approval},
+		"approval: send where the connector has none: a person":                            {set: func(s *Setting) { s.Policy.Dispatch = DispatchSend; s.Op.CanSend = false }, gate: approval, want: ledger.StateEscalated, reason: "cannot_send"},
+		"approval: unproven, and the key that let it come here has ended: looked at again": {entry: func(e *ledger.Entry) { e.Effect = ledger.EffectUnknown }, set: func(s *Setting) { s.Op.KeepsKey = 24 * time.Hour; s.Now = at(24 * time.Hour) }, gate: approval, want: ledger.StateAmbiguous, reason: "unproven"},
+		"approval: unproven, and the key lives: goes on":                                   {entry: func(e *ledger.Entry) { e.Effect = ledger.EffectUnknown }, set: func(s *Setting) { s.Op.KeepsKey = 24 * time.Hour }, gate: approval},
+		"approval: unproven, by a person's override: goes on":                              {entry: func(e *ledger.Entry) { e.Effect, e.Reason, e.Approved = ledger.EffectUnknown, "override: by ada", true }, gate: approval},
+		"approval: high risk and nothing that refuses a second: a person":                  {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval: high risk"},
+		"approval: high risk and a unique key: goes on":                                    {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, set: func(s *Setting) { s.Op.Unique = true }, gate: approval},
+		"approval: high risk and a live key: goes on":                                      {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, set: func(s *Setting) { s.Op.KeepsKey = 24 * time.Hour }, gate: approval},
+		"approval: high risk and a key past its life: a person":                            {entry: func(e *ledger.Entry) { e.Risk = ledger.RiskHigh }, set: func(s *Setting) { s.Op.KeepsKey = 24 * time.Hour; s.Now = at(24 * time.Hour) }, gate: approval, want: ledger.StateEscalated, reason: "needs_approval: high risk"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

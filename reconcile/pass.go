@@ -536,7 +536,7 @@ func (r *run) apply(ctx context.Context, batch []became) error {
 		switch {
 		case a.Err == nil:
 			r.account(batch[i], a.Entry)
-		case errors.Is(a.Err, ledger.ErrLeaseLost):
+		case errors.Is(a.Err, ledger.ErrLeaseLost), errors.Is(a.Err, ledger.ErrGeneration):
 			if batch[i].ours {
 				if err := r.late(ctx, batch[i]); err != nil {
 					return err

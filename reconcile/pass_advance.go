@@ -487,6 +487,9 @@ func AfterLate(cur ledger.Stored, s Setting) ledger.Entry {
 		if done != nil && done.RemoteID != "" && e.RemoteID != "" && done.RemoteID != e.RemoteID {
 			e = e.WithFlag(ledger.FlagDuplicate)
 		}
+		if inDoubt(cur.Attempts) {
+			e = s.lookOnceMore(e)
+		}
 		return e
 	}
 	e = Summarize(e, cur.Attempts)
@@ -495,7 +498,7 @@ func AfterLate(cur ledger.Stored, s Setting) ledger.Entry {
 		if done.RemoteID != "" {
 			e.RemoteID = done.RemoteID
 		}
-		return ledger.Settle(e, ledger.OutcomeApplied, ledger.BySend, "sent: its answer came late", s.Now)
+		return s.applied(e, cur.Attempts, ledger.BySend, "sent: its answer came late")
 	case e.Effect == ledger.EffectUnknown && (e.State == ledger.StateRetryable || e.State == ledger.StateReady):
 		return ledger.Doubt(e, "late_result: the effect is unknown", s.Now)
 	}

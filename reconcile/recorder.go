@@ -597,16 +597,11 @@ func inFlightUntil(as []ledger.Attempt, s Setting) time.Time {
 // table of defaults).
 const defaultInFlightFor = 15 * time.Minute
 
-// settleReported settles an entry whose success was reported. Other attempts
-// that were unknown may have had an effect too: it is looked at once more.
+// settleReported settles an entry whose success was reported.
 func settleReported(e ledger.Entry, as []ledger.Attempt, s Setting) ledger.Entry {
-	next := ledger.Settle(e, ledger.OutcomeApplied, ledger.ByReport, "reported_ok", s.Now)
+	next := s.applied(e, as, ledger.ByReport, "reported_ok")
 	if len(remoteIDs(e, as)) > 1 {
 		next = next.WithFlag(ledger.FlagDuplicate)
-	}
-	others := slices.DeleteFunc(slices.Clone(as), func(a ledger.Attempt) bool { return a.Effect == ledger.EffectDone })
-	if wasUnknown(others) {
-		next = lookOnceMore(next, s)
 	}
 	return next
 }
@@ -622,20 +617,10 @@ func afterSettledNews(e ledger.Entry, as []ledger.Attempt, n news, s Setting) le
 		e = e.WithFlag(ledger.FlagDuplicate)
 	}
 	if n.unknown {
-		e = lookOnceMore(e, s)
+		e = s.lookOnceMore(e)
 	}
 	e.Class = ledger.ClassOf(e)
 	return e
-}
-
-func lookOnceMore(e ledger.Entry, s Setting) ledger.Entry {
-	if s.Op.Lookup == "" || s.Op.Lookup == connectors.LookupNone {
-		return e
-	}
-	q := e
-	q.SendBy = later(e.SendBy, s.Now)
-	at := quietUntil(q, s.Op, 1).Add(time.Millisecond)
-	return ledger.VerifyAt(e, later(at, e.NextAt))
 }
 
 // remoteIDs are the different ids under which the action is known to exist.

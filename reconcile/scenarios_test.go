@@ -524,6 +524,125 @@ func TestScenarios(t *testing.T) {
 			w.runFor(10 * time.Minute)
 			w.wantEffects("k", 1, 0)
 		},
+		"S31 a success is reported for what was settled not applied: a conflict for a person, nothing is overwritten": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.FailedState = true }))
+			w.report(w.line("k", `"status":"error","http_status":422`))
+			w.want("k", ledger.StateSettled, "permanent: validation")
+			w.report(strings.Replace(w.line("k", `"status":"ok","remote_id":"r-1"`), `"a1"`, `"a2"`, 1))
+			e := w.want("k", ledger.StateSettled, "permanent")
+			if e.Outcome != ledger.OutcomeNotApplied || !e.HasFlag(ledger.FlagConflict) {
+				t.Errorf("got %s %v", e.Outcome, e.Flags)
+			}
+			e, err := w.engine.Person(context.Background(), "k", reconcile.PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeApplied, By: "ada"})
+			if err != nil || e.Outcome != ledger.OutcomeApplied || len(e.Flags) > 0 {
+				t.Errorf("corrected: %s %v, %v", e.Outcome, e.Flags, err)
+			}
+		},
+		"the original lands late, after the resend: the second record is found and flagged": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", timeout))
+			w.runFor(4 * time.Minute)
+			if e := w.want("k", ledger.StateSettled, "sent"); !e.Verify || len(e.Flags) > 0 {
+				t.Fatalf("looked at once more: %v, flags %v", e.Verify, e.Flags)
+			}
+			w.sys.make("k", "late") // later than lands_within says
+			w.runFor(5 * time.Minute)
+			e := w.want("k", ledger.StateSettled, "duplicate: 2 live records")
+			if e.Outcome != ledger.OutcomeApplied || !e.HasFlag(ledger.FlagDuplicate) || e.Verify {
+				t.Errorf("got %s %v", e.Outcome, e.Flags)
+			}
+			w.wantEffects("k", 2, 1)
+		},
+		"the original lands late under the key that was given up: found under it, and flagged": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.KeepsKey = 24 * time.Hour }), withPolicy(func(p *reconcile.Policy) { p.MaxAge = 100 * time.Hour }))
+			w.sys.sendAs = func(s connectors.Send) (bool, connectors.SendResult) {
+				w.sys.makeLocked(s.IdempotencyKey, "new")
+				return false, answered("new")
+			}
+			w.report(w.line("k", timeout))
+			w.clock.advance(25 * time.Hour)
+			w.runFor(2 * time.Minute)
+			w.want("k", ledger.StateSettled, "sent")
+			w.sys.make("k", "old")
+			w.runFor(10 * time.Minute)
+			if e := w.want("k", ledger.StateSettled, "duplicate: 2 live records"); !e.HasFlag(ledger.FlagDuplicate) {
+				t.Errorf("flags %v", e.Flags)
+			}
+		},
+		"an attempt only begun, without a send_by: found later, or never proven absent": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("found", `"status":"started"`), w.line("never", `"status":"started"`))
+			w.clock.advance(16 * time.Minute)
+			w.pass()
+			w.want("never", ledger.StateAmbiguous, "no_send_by")
+			w.sys.make("found", "1")
+			for range 75 {
+				w.clock.advance(time.Hour)
+				w.pass()
+			}
+			w.want("found", ledger.StateSettled, "found")
+			w.want("never", ledger.StateEscalated, "outcome_unknown: no_send_by")
+			w.wantEffects("never", 0, 0)
+		},
+		"an attempt only begun, without a send_by, where a unique key refuses a second: sent after the looks": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Unique = true }))
+			w.report(w.line("k", `"status":"started"`))
+			w.clock.advance(16 * time.Minute)
+			w.runFor(15 * time.Minute)
+			w.want("k", ledger.StateSettled, "sent")
+			w.wantEffects("k", 1, 1)
+		},
+		"an attempt that promises its send_by is proven absent from there on": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", fmt.Sprintf(`"status":"started","send_by":%q`, w.clock.Now().Add(10*time.Minute).Format(time.RFC3339))))
+			w.runFor(12 * time.Minute)
+			if e := w.entry("k"); e.Negatives != 0 || w.sys.sends != 0 {
+				t.Errorf("%d negatives, %d sends", e.Negatives, w.sys.sends)
+			}
+			w.runFor(5 * time.Minute)
+			w.want("k", ledger.StateSettled, "sent")
+			w.wantEffects("k", 1, 1)
+		},
+		"a repeatable operation is looked up, and sent again without proof of absence": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Repeatable = true }))
+			w.report(w.line("there", timeout), w.line("not", timeout))
+			w.sys.make("there", "1")
+			w.runFor(time.Minute)
+			w.want("there", ledger.StateSettled, "found")
+			w.want("not", ledger.StateSettled, "sent")
+			w.wantEffects("there", 1, 1)
+			w.wantEffects("not", 1, 1)
+		},
+		"two equal records without an outcome key: the second waits, and once the first is applied a person decides": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			equal := func(key, attempt string) string {
+				return strings.Replace(w.line(key, attempt), fmt.Sprintf(`{"amount":10,"for":%q}`, key), `{"amount":10}`, 1)
+			}
+			rec := func(l string) string { return strings.Replace(l, `"owner"`, `"record_id":"form-1","owner"`, 1) }
+			w.report(rec(equal("k1", timeout)), rec(equal("k2", limited)))
+			w.clock.advance(time.Minute)
+			w.pass()
+			w.want("k2", ledger.StateRetryable, "look_alike: waits behind k1")
+			w.sys.make("k1", "1")
+			w.runFor(5 * time.Minute)
+			w.want("k1", ledger.StateSettled, "found")
+			w.want("k2", ledger.StateEscalated, "look_alike")
+			w.wantEffects("k2", 0, 0)
+		},
+		"a newer change of the same record was applied: the older one is not sent any more": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Repeatable = true }))
+			rec := func(l string) string { return strings.Replace(l, `"owner"`, `"record_id":"deal-1","owner"`, 1) }
+			w.report(rec(w.line("older", limited)))
+			w.clock.advance(2 * time.Second)
+			w.report(rec(w.line("newer", `"status":"ok","remote_id":"deal-1"`)))
+			w.runFor(5 * time.Minute)
+			w.want("newer", ledger.StateSettled, "")
+			e := w.want("older", ledger.StateSettled, "superseded: newer is newer on the same record")
+			if e.Class != ledger.ReportBlocked {
+				t.Errorf("class %s", e.Class)
+			}
+			w.wantEffects("older", 0, 0)
+		},
 		"X05 a wait that would cross the end of the window ends it now": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.MaxAge = time.Hour }))
 			w.report(strings.Replace(w.line("k", limited), `"status"`, `"retry_after":"3700","status"`, 1))

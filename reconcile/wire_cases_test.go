@@ -432,6 +432,83 @@ func TestWireCases(t *testing.T) {
 			w.pass()
 			w.want("k", ledger.StateEscalated, "outcome_unknown")
 		},
+		"a change of a record is applied when it carries the values, absent when it last changed before us, and else a mismatch": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWire(t, open, map[string]string{"crm": `
+[[operation]]
+name = "invoice.create"
+lookup = { method = "GET", path = "/deals/{record_id}", match = "id", id = "id" }
+proof = { amount = "amount" }
+changed = "updated_at"
+canary = "canary"
+repeatable = true
+send = { method = "PATCH", path = "/deals/{record_id}", headers = { X-Reference = "{key}" } }
+`})
+			y := w.sites["crm"]
+			before, after := w.clock.Now().Add(-time.Hour).Format(time.RFC3339), w.clock.Now().Add(time.Second).Format(time.RFC3339)
+			state := map[string]string{
+				"set":   `{"id":"set","amount":10,"updated_at":"` + after + `"}`,
+				"unset": `{"id":"unset","amount":7,"updated_at":"` + before + `"}`,
+				"other": `{"id":"other","amount":7,"updated_at":"` + after + `"}`,
+			}
+			y.on = func(r *http.Request, _ string) (reply, bool) {
+				if body, ok := state[strings.TrimPrefix(r.URL.Path, "/deals/")]; ok {
+					return says(200, body), true
+				}
+				return says(404, `{}`), true
+			}
+			y.onSend = func(int, string) (reply, bool) { return says(200, `{}`).butMade(), true }
+			for _, k := range []string{"set", "unset", "other"} {
+				w.report(strings.Replace(w.at("crm", k, timeout), `"owner"`, fmt.Sprintf(`"record_id":%q,"owner"`, k), 1))
+			}
+			w.hours(time.Hour)
+			w.want("set", ledger.StateSettled, "found")
+			w.want("other", ledger.StateEscalated, "mismatch: amount")
+			w.want("unset", ledger.StateSettled, "sent")
+			if len(y.sends) != 1 || y.effects("unset") != 1 {
+				t.Errorf("%d sends", len(y.sends))
+			}
+		},
+		"a removal is applied when the record is gone, sent again while it lives, and a mismatch where it never was": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWire(t, open, map[string]string{"crm": strings.Replace(contacts, "canary = ", "removes = true\ncanary = ", 1)})
+			y := w.sites["crm"]
+			y.on = func(r *http.Request, _ string) (reply, bool) {
+				k := r.URL.Query().Get("reference")
+				switch r.URL.Path {
+				case "/search":
+					if k == "gone" || k == "lives" {
+						return says(200, fmt.Sprintf(`{"data":[{"id":"id-%s","reference":%q}]}`, k, k)), true
+					}
+				case "/contacts/id-gone":
+					return says(200, `{"id":"id-gone","reference":"gone","deleted":true}`), true
+				case "/contacts/id-lives":
+					return says(200, `{"id":"id-lives","reference":"lives","amount":10}`), true
+				}
+				return readsAs("-", "")(r, "")
+			}
+			w.report(w.at("crm", "gone", timeout), w.at("crm", "lives", timeout), w.at("crm", "never", timeout))
+			w.hours(time.Hour)
+			w.want("gone", ledger.StateSettled, "removed")
+			w.want("lives", ledger.StateSettled, "sent")
+			w.want("never", ledger.StateEscalated, "never_seen")
+			if len(y.sends) != 1 {
+				t.Errorf("%d sends", len(y.sends))
+			}
+		},
+		"a key that had to be derived, and that the workflow may not have sent, finds and never proves absence": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWire(t, open, map[string]string{"pay": `key = { max = 26 }` + "\n"})
+			long := "run_8f2d7c61-1c7e:create-the-invoice-of-this-order:"
+			out := w.report(w.at("pay", long+"1", timeout), w.at("pay", long+"2", timeout))
+			w.sites["pay"].make(out[0].Entry.ProviderKey)
+			for range 76 {
+				w.clock.advance(time.Hour)
+				w.pass()
+			}
+			w.want(long+"1", ledger.StateSettled, "found")
+			w.want(long+"2", ledger.StateEscalated, "outcome_unknown: derived_key")
+			if n := len(w.sites["pay"].sends); n > 0 {
+				t.Errorf("%d sends", n)
+			}
+		},
 		"S02 finally declined, and the policy tries again: under a new key, the decline set aside": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWire(t, open, map[string]string{"pay": ""}, withPolicy(func(p *reconcile.Policy) {
 				p.Retryable, p.RetryableSet = []reconcile.ErrorMatch{{Class: ledger.ClassRejected}}, true

@@ -30,7 +30,14 @@ func (s *Store) Apply(ctx context.Context, cs []ledger.Change) ([]ledger.Applied
 	try := 0
 	err := s.write(ctx, "apply changes", func(tx *sqlx.Tx) error {
 		try++
-		now, err := s.now(ctx, tx)
+		// What was claimed on another server may have gone on there: its facts
+		// are kept, and nothing is changed by it.
+		now, _, err := s.claimTime(ctx, tx)
+		var gone error
+		if errors.Is(err, ledger.ErrGeneration) {
+			gone = err
+			now, err = s.now(ctx, tx)
+		}
 		if err != nil {
 			return err
 		}
@@ -39,7 +46,7 @@ func (s *Store) Apply(ctx context.Context, cs []ledger.Change) ([]ledger.Applied
 		}
 		// An entry that is named twice is changed twice: each round has it once.
 		for _, round := range rounds(cs) {
-			if err := s.apply(ctx, tx, now, cs, round, out, try > 1); err != nil {
+			if err := s.apply(ctx, tx, now, cs, round, out, try > 1, gone); err != nil {
 				return err
 			}
 		}
@@ -66,7 +73,7 @@ func rounds(cs []ledger.Change) [][]int {
 	return out
 }
 
-func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledger.Change, round []int, out []ledger.Applied, careful bool) error {
+func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledger.Change, round []int, out []ledger.Applied, careful bool, gone error) error {
 	ids := make([]int64, len(round))
 	for j, i := range round {
 		ids[j] = cs[i].Lease.EntryID
@@ -122,6 +129,9 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 			evidence = append(evidence, ev)
 		}
 		next, err := permitted(cur, c, now, owners)
+		if gone != nil {
+			err = fmt.Errorf("entry %q: %w", c.Lease.ActionKey, gone)
+		}
 		if err != nil {
 			out[i] = ledger.Applied{Err: err}
 			continue

@@ -509,6 +509,35 @@ func TestGenerationIsNoticedAndRaisedOnce(t *testing.T) {
 	}
 }
 
+// TestWhatWasClaimedElsewhereChangesNothing: a worker that comes back after a
+// failover brings its facts, and no change.
+func TestWhatWasClaimedElsewhereChangesNothing(t *testing.T) {
+	s := opened(t, pgtest.DB(t), Options{})
+	ctx := t.Context()
+	now := time.Now()
+	e := ledger.Doubt(ledger.Entry{ActionKey: "k", Workflow: "w", Connector: "crm", Operation: "o", Lane: "crm", Effect: ledger.EffectUnknown}, "timeout", now.Add(-time.Minute))
+	decide := func(*ledger.Stored, ledger.Record, time.Time) ledger.Recording {
+		return ledger.Recording{Verdict: ledger.RecordedNew, Entry: e}
+	}
+	must(s.Record(ctx, []ledger.Record{{ActionKey: "k"}}, decide))
+	c := must(s.Claim(ctx, ledger.Claim{Lane: "crm", Work: ledger.WorkLook, Limit: 1, Holder: "w", Lease: time.Minute}))
+	if err := s.SetMeta(ctx, "system_identifier", "42"); err != nil {
+		t.Fatal(err)
+	}
+	next := ledger.Reopen(c.Entries[0].Entry, "absent", now)
+	got := must(s.Apply(ctx, []ledger.Change{{Lease: c.Leases[0], Next: next, Evidence: []ledger.Evidence{{Finding: ledger.FindingAbsent, Connector: "crm", AskedAt: now, Detail: []byte("{}")}}}}))
+	if !errors.Is(got[0].Err, ledger.ErrGeneration) {
+		t.Errorf("got %v, want ErrGeneration", got[0].Err)
+	}
+	stored := must(s.Entry(ctx, "k")).Entry
+	if stored.State != ledger.StateAmbiguous {
+		t.Errorf("it became %s", stored.State)
+	}
+	if ev := must(s.Evidence(ctx, stored.ID)); len(ev) != 1 {
+		t.Errorf("%d pieces of evidence, want 1", len(ev))
+	}
+}
+
 // TestTransactionsAreRepeated: a serialization failure is no failure.
 func TestTransactionsAreRepeated(t *testing.T) {
 	s := opened(t, pgtest.DB(t), Options{})
