@@ -66,17 +66,17 @@ func guards() []guardInfo {
 		{Driver, "driver", "nor while the platform says that it still retries by itself", "`Judgement.negative` (`platform_retries`), `reconcile.Driving`"},
 		{NewsVoid, "news_void", "news of somebody else's attempt voids claims and negatives", "`reconcile.place`, query `entry_update` (raises the token)"},
 		{KeyMargin, "key_margin", "a key counts as alive only while a request sent now would land within its life", "`reconcile.KeyAlive`"},
-		{KeyAtSend, "key_at_send", "an entry that goes on because its key refuses a second effect is held once the key has ended", ""},
+		{KeyAtSend, "key_at_send", "an entry that goes on because its key refuses a second effect is held once the key has ended", "`reconcile.GateApproval` (`unproven`)"},
 		{Verify, "verify", "an entry resent after an unknown attempt is looked at once more after the quiet period, although the resend was answered", "`reconcile.AfterSend` (`ledger.VerifyAt`), `reconcile.verified`"},
-		{VerifyAll, "verify_all", "and so is one that a look or a late answer settles; never before `lands_within` + `visible_within` from now", ""},
+		{VerifyAll, "verify_all", "and so is one that a look or a late answer settles; never before `lands_within` + `visible_within` from now", "`Setting.applied`, `Setting.lookOnceMore`"},
 		{LateFact, "late_fact", "an answer is kept though its lease was lost, and what it contradicts is flagged", "`Store.Apply` (facts), `run.late`, `reconcile.AfterLate`"},
-		{LateLook, "late_look", "a late result that says nothing has a settled entry looked at once more", ""},
+		{LateLook, "late_look", "a late result that says nothing has a settled entry looked at once more", "`reconcile.AfterLate`, `Setting.lookOnceMore`"},
 		{Notice, "notice", "claim and \"started\" are refused on a replaced database until the generation is raised", "fragment `same server` in queries `claim` and `start`, `Store.claimTime`"},
 		{AllUnknown, "all_unknown", "raising it makes unknown every open entry that was due or at work", "`Store.raiseGeneration`, query `lost_entries`"},
 		{Nonce, "nonce", "a claim is told from a lost one that had the same token", "`sqlstore.holdsLease` (holder), query `claims_void` (tokens leap)"},
 		{VoidClaims, "void_claims", "raising it voids all claims", "query `claims_void`"},
 		{QuietAnew, "quiet_anew", "raising it voids negatives and looks, and starts quiet periods at now plus the longest call", "queries `lost_entries`, `negatives_void`, `quiet_again`"},
-		{FindServer, "find_server", "findings too are refused on a replaced database until the generation is raised", ""},
+		{FindServer, "find_server", "findings too are refused on a replaced database until the generation is raised", "`Store.Apply` (`ErrGeneration`)"},
 	}
 }
 
