@@ -465,6 +465,7 @@ func sendCases() map[string]sendCase {
 		"D14 a wait derived from the cost":         limitedFor(shopify, throttled(50), ledger.ClassRateLimit, time.Second),
 		"D14 a rate of zero":                       limitedFor(shopify, throttled(0), ledger.ClassRateLimit, 0),
 		"D17 clocks apart: two minutes, not seven": limitedFor("", says(429, `{}`, "Date", "Tue, 22 Sep 2026 10:05:00 GMT", "Retry-After", "Tue, 22 Sep 2026 10:07:00 GMT"), ledger.ClassRateLimit, 2*time.Minute),
+		"D17 a reset against their own date":       limitedFor(resets, says(429, `{}`, "Date", "Tue, 22 Sep 2026 10:00:00 GMT", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1790071320"), ledger.ClassRateLimit, 2*time.Minute),
 		"D18 a 422 that is a limit":                limitedFor(shopify, says(422, `{"errors":"Too many requests"}`), ledger.ClassRateLimit, 0),
 		"D18 a 422 that is none":                   refused(shopify, says(422, `{"errors":{"email":["is invalid"]}}`), ledger.ClassValidation, ""),
 	}

@@ -50,6 +50,16 @@ func newAnswer(r *httpclient.Response) *answer {
 	return a
 }
 
+// now is the moment of the answer by the system's own clock where it tells it:
+// what a limit says of a moment is measured against that, so that a wrong clock
+// on either side does no harm.
+func (a *answer) now() time.Time {
+	if at, ok := connectors.ParseHTTPDate(strings.TrimSpace(a.header.Get("Date"))); ok {
+		return at
+	}
+	return a.at
+}
+
 var pageStart = regexp.MustCompile(`(?i)^<(?:!doctype html|html|head|body|title)\b`)
 
 func isPage(contentType string, body []byte) bool {

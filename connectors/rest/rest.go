@@ -204,7 +204,7 @@ func (c *Connector) judge(rules []*rule, on purpose, ans *answer) (j judged, fai
 		if r.id != nil {
 			j.ids = r.id.texts(ans.doc)
 		}
-		j.wait = r.wait.after(ans.doc, ans.at)
+		j.wait = r.wait.after(ans.doc, ans.now())
 	}
 	if j.code == "" {
 		j.code = ans.code()
@@ -214,7 +214,7 @@ func (c *Connector) judge(rules []*rule, on purpose, ans *answer) (j judged, fai
 	j.wait = httpclient.Later(httpclient.ParseRetryAfter(ans.header, ans.at), j.wait)
 	if j.kind == connectors.KindRateLimit || j.kind == connectors.KindQuota {
 		for _, h := range c.def.rates {
-			j.wait = httpclient.Later(j.wait, h.wait(ans.doc, ans.at))
+			j.wait = httpclient.Later(j.wait, h.wait(ans.doc, ans.now()))
 		}
 	}
 	j.wait.Raw = c.mask.Load().Line(j.wait.Raw, 200)
