@@ -118,7 +118,7 @@ func runInit(ctx context.Context, a *app) error {
 	if err != nil {
 		return asUsage(err)
 	}
-	store, err := sqlstore.Open(ctx, url, sqlstore.Options{AutoMigrate: cfg.Ledger.AutoMigrate})
+	store, err := sqlstore.Open(ctx, url, sqlstore.Options{AutoMigrate: cfg.Ledger.AutoMigrate, Log: a.warnings()})
 	if err != nil {
 		return err
 	}

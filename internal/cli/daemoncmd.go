@@ -26,7 +26,7 @@ func newDaemon(a *app) *cobra.Command {
 		Short: "run passes on the schedule of the config, until a signal",
 		Long: `daemon runs the steps of a pass on the schedule of the config, one pass at a time.
 Several daemons may share one PostgreSQL ledger. It logs to stderr, one line per
-pass. On SIGINT or SIGTERM it claims nothing new, lets calls under way finish
+pass and per change of an entry. On SIGINT or SIGTERM it claims nothing new, lets calls under way finish
 within the grace period, and exits 0; a second signal ends it at once.
 
 Notices, the HTTP interface, digest, weekly and prune are not supported yet.`,
@@ -51,10 +51,11 @@ func (o daemonOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
+	log := o.log(a)
+	s.log = log
 	if err := s.openEngine(ctx); err != nil {
 		return err
 	}
-	log := o.log(a)
 	d, err := reconcile.NewDaemon(s.engine, schedule(s.cfg), s.cfg.Daemon.Grace, log)
 	if err != nil {
 		return asUsage(err)

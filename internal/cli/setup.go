@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type session struct {
 	zone       *time.Location
 	url        string // of the ledger
 	connectors map[string]connectors.Connector
+	log        *slog.Logger // of the ledger and the engine
 
 	store  *sqlstore.Store
 	engine *reconcile.Engine
@@ -41,7 +43,7 @@ func (a *app) load() (*session, error) {
 	if err != nil {
 		return nil, asUsage(err)
 	}
-	s := &session{app: a, cfg: cfg, zone: cfg.Timezone}
+	s := &session{app: a, cfg: cfg, zone: cfg.Timezone, log: a.warnings()}
 	reg, err := connectors.NewRegistry(all.Descriptors()...)
 	if err != nil {
 		return nil, err
@@ -61,10 +63,16 @@ func (a *app) load() (*session, error) {
 	return s, nil
 }
 
+// warnings is the log of every command but the daemon: what somebody should
+// know beside the result. The steps of a pass are part of what it prints.
+func (a *app) warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
 // openLedger opens the ledger. A SQLite one is created and migrated on first
 // use; a PostgreSQL one only where the config says so.
 func (s *session) openLedger(ctx context.Context) error {
-	store, err := sqlstore.Open(ctx, s.url, sqlstore.Options{AutoMigrate: s.cfg.Ledger.AutoMigrate})
+	store, err := sqlstore.Open(ctx, s.url, sqlstore.Options{AutoMigrate: s.cfg.Ledger.AutoMigrate, Log: s.log})
 	if err != nil {
 		return err
 	}
@@ -82,7 +90,7 @@ func (s *session) openEngine(ctx context.Context) error {
 	s.pacing.set(lanes.Pacer)
 	engine, err := reconcile.New(reconcile.Options{
 		Store: s.store, Connectors: s.connectors, Lanes: lanes,
-		Policies: s.cfg.Policies, Owners: s.cfg.Owners, Lease: s.cfg.Ledger.Lease,
+		Policies: s.cfg.Policies, Owners: s.cfg.Owners, Lease: s.cfg.Ledger.Lease, Log: s.log,
 	})
 	if err != nil {
 		return err
