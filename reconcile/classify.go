@@ -47,7 +47,7 @@ func classOfStatus(status int) (c ledger.Class, notDone bool) {
 		return ledger.ClassPermission, true
 	case status == 404, status == 410:
 		return ledger.ClassNotFound, true
-	case status == 408, status == 504:
+	case status == 408, status == 499, status == 504: // 499: the client gave up, as nginx logs it
 		return ledger.ClassTimeout, false
 	case status == 409:
 		return ledger.ClassConflict, false

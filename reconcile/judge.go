@@ -20,7 +20,20 @@ const (
 	ControlFound   Control = "found"   // in the same call, or within the minute before
 	ControlMissing Control = "missing" // it did not show: the lookup is out of use
 	ControlProbe   Control = "probe"   // the probe stands for it, as the definition says
+	ControlUnasked Control = "unasked" // it could not be asked about: nothing is known of the lookup
 )
+
+// Question is how an answer was come by: what Judge needs besides the entry and
+// the answer.
+type Question struct {
+	Op       connectors.Operation
+	Risk     ledger.Risk // the higher of record and policy
+	Control  Control
+	AskedAt  time.Time // ledger time of the call
+	Lag      int       // the lane's factor; 0 is 1
+	Version  string    // of the definition
+	Findable bool      // our key stands in the payload where the lookup will show it
+}
 
 // Judgement is what one answer means for one entry.
 type Judgement struct {
@@ -71,11 +84,9 @@ func negativesNeeded(r ledger.Risk, op connectors.Operation) int {
 	return n
 }
 
-// Judge makes a finding of an answer. risk is the higher of record and policy,
-// asked the ledger time of the call, lag the lane's factor, version that of the
-// definition. It does no I/O and reads no clock.
-func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, op connectors.Operation, risk ledger.Risk, c Control, asked time.Time, lag int, version string) Judgement {
-	j := Judgement{Seen: a.Records, Needed: negativesNeeded(risk, op)}
+// Judge makes a finding of an answer. It does no I/O and reads no clock.
+func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question) Judgement {
+	j := Judgement{Seen: a.Records, Needed: negativesNeeded(q.Risk, q.Op)}
 	if a.Foreign > 0 && !a.Declared && len(a.Records) == 0 {
 		return j.is(ledger.FindingCouldNotAsk, "lookup_not_usable: only records without our key came back")
 	}
@@ -96,10 +107,10 @@ func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, op connecto
 		}
 	}
 
-	if op.Removes {
+	if q.Op.Removes {
 		switch {
 		case len(live) > 0:
-			return j.negative(e, as, a, op, c, asked, lag, version)
+			return j.negative(e, as, a, q)
 		case len(reversed) > 0:
 			return j.found(ledger.FindingApplied, "removed", reversed[0])
 		case len(a.Records) == 0 && a.Complete:
@@ -117,26 +128,26 @@ func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, op connecto
 		}
 		return j.is(ledger.FindingDuplicate, fmt.Sprintf("duplicate: %d live records: %s", distinct(live), ids(live)))
 	case len(live) > 0:
-		return j.one(e, live[0], len(reversed) > 0, op, a, as, c, asked, lag, version)
+		return j.one(e, as, a, live[0], len(reversed) > 0, q)
 	case len(reversed) > 0:
 		j.Flags = append(j.Flags, ledger.FlagReversed)
 		return j.found(ledger.FindingReversed, "reversed", reversed[0])
 	case len(other) > 0 && a.Complete:
-		return j.origin(e, other, risk)
+		return j.origin(e, other, q.Risk)
 	case len(rejected) > 0:
 		// A rejected record explains one attempt. Others may still land, so
 		// with more unknown attempts than records the quiet period has to pass.
-		if unknownAttempts(as) <= distinct(rejected) || (!e.Unbounded && asked.After(quietUntil(e, op, lag))) {
+		if unknownAttempts(as) <= distinct(rejected) || (!e.Unbounded && q.AskedAt.After(quietUntil(e, q.Op, q.Lag))) {
 			r := j.found(ledger.FindingRejected, fmt.Sprintf("rejected: status %q", rejected[0].Status), rejected[0])
 			return r
 		}
-		j.FirstCount = quietUntil(e, op, lag)
+		j.FirstCount = quietUntil(e, q.Op, q.Lag)
 		return j.is(ledger.FindingNotVisible, "too_early: a rejected record explains only one of several attempts")
 	}
 	if !a.Complete {
 		return j.is(ledger.FindingCouldNotAsk, "answer_incomplete: not all of the answer could be read")
 	}
-	return j.negative(e, as, a, op, c, asked, lag, version)
+	return j.negative(e, as, a, q)
 }
 
 func (j Judgement) is(f ledger.Finding, reason string) Judgement {
@@ -154,7 +165,7 @@ func (j Judgement) found(f ledger.Finding, reason string, r connectors.Record) J
 }
 
 // one judges a single live record.
-func (j Judgement) one(e ledger.Entry, r connectors.Record, gone bool, op connectors.Operation, a connectors.Answer, as []ledger.Attempt, c Control, asked time.Time, lag int, version string) Judgement {
+func (j Judgement) one(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, r connectors.Record, gone bool, q Question) Judgement {
 	if r.Standing == connectors.StandingPending {
 		return j.found(ledger.FindingPending, fmt.Sprintf("pending: status %q", r.Status), r)
 	}
@@ -162,12 +173,12 @@ func (j Judgement) one(e ledger.Entry, r connectors.Record, gone bool, op connec
 		j.RemoteID = r.ID
 		return j.is(ledger.FindingMismatch, "mismatch: "+bad+" differs")
 	}
-	if op.HasProof {
+	if q.Op.HasProof {
 		if bad := unequal(r.Proof); bad != "" || len(r.Proof) == 0 {
 			// The record is there, its values are not. It was not changed only
 			// if it last changed before the first attempt could have landed.
-			if op.HasChanged && !r.ChangedAt.IsZero() && !e.FirstSentAt.IsZero() && r.ChangedAt.Before(e.FirstSentAt) {
-				return j.negative(e, as, a, op, c, asked, lag, version)
+			if q.Op.HasChanged && !r.ChangedAt.IsZero() && !e.FirstSentAt.IsZero() && r.ChangedAt.Before(e.FirstSentAt) {
+				return j.negative(e, as, a, q)
 			}
 			j.RemoteID = r.ID
 			return j.is(ledger.FindingMismatch, "mismatch: "+bad+" has another value")
@@ -201,22 +212,25 @@ func (j Judgement) origin(e ledger.Entry, rs []connectors.Record, risk ledger.Ri
 
 // negative judges an explicit none: whether it counts, and whether absence is
 // now proven (spec, section 5, "A negative counts only if").
-func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, op connectors.Operation, c Control, asked time.Time, lag int, version string) Judgement {
+func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question) Judgement {
+	op, asked := q.Op, q.AskedAt
 	j.Negatives = e.Negatives
-	if e.NegativeVersion != version {
+	if e.NegativeVersion != q.Version {
 		j.Negatives = 0
 	}
 	no := func(reason string) Judgement { return j.is(ledger.FindingNotVisible, reason) }
 	if !a.Complete {
 		return j.is(ledger.FindingCouldNotAsk, "answer_incomplete: not all of the answer could be read")
 	}
-	quiet := quietUntil(e, op, lag)
+	quiet := quietUntil(e, op, q.Lag)
 	first := e.FirstSentAt
 	switch {
 	case Driving(e, asked):
 		return no("platform_retries: the platform may still send")
 	case e.KeyOrigin == "derived" && workflowUnknown(as):
 		return no("derived_key: the workflow may not have sent this key")
+	case !q.Findable:
+		return no("unfindable: our key does not stand in the payload where the lookup would show it")
 	case op.LooksBack > 0 && !first.IsZero() && first.Before(asked.Add(-op.LooksBack)):
 		return no(fmt.Sprintf("beyond_looks_back: the system shows only the last %s", op.LooksBack))
 	case e.Unbounded:
@@ -224,9 +238,11 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 	case !asked.After(quiet):
 		j.FirstCount = quiet
 		return no("too_early: a fresh record may not show yet")
-	case c == ControlMissing:
+	case q.Control == ControlMissing:
 		return j.is(ledger.FindingCouldNotAsk, "control_not_found: this lookup did not show a record that exists")
-	case c == ControlNone:
+	case q.Control == ControlUnasked:
+		return no("control_unasked: the record that this lookup must show could not be asked about")
+	case q.Control == ControlNone:
 		return no("no_control: no record is known that this lookup must show")
 	case j.Negatives > 0 && asked.Sub(e.LastNegativeAt) < op.AbsentSpacing:
 		j.FirstCount = e.LastNegativeAt.Add(op.AbsentSpacing)

@@ -42,17 +42,18 @@ func answer(rs ...connectors.Record) connectors.Answer {
 func TestJudge(t *testing.T) {
 	quiet := 3 * time.Minute // lands_within + visible_within after send_by (t0)
 	tests := map[string]struct {
-		change  func(*ledger.Entry, *[]ledger.Attempt, *connectors.Operation)
-		answer  connectors.Answer
-		control Control
-		asked   time.Duration
-		risk    ledger.Risk
-		lag     int
-		want    ledger.Finding
-		reason  string
-		counts  bool
-		flag    ledger.Flag
-		id      string
+		change     func(*ledger.Entry, *[]ledger.Attempt, *connectors.Operation)
+		answer     connectors.Answer
+		control    Control
+		asked      time.Duration
+		risk       ledger.Risk
+		lag        int
+		unfindable bool
+		want       ledger.Finding
+		reason     string
+		counts     bool
+		flag       ledger.Flag
+		id         string
 	}{
 		"one live record with our key is applied": {
 			answer: answer(rec("1", connectors.StandingApplied)), want: ledger.FindingApplied, reason: "found", id: "1"},
@@ -98,6 +99,12 @@ func TestJudge(t *testing.T) {
 			answer: answer(), asked: quiet + time.Second, lag: 2, control: ControlFound, want: ledger.FindingNotVisible, reason: "too_early"},
 		"without a control no negative counts": {
 			answer: answer(), asked: time.Hour, control: ControlNone, want: ledger.FindingNotVisible, reason: "no_control"},
+		"a control that could not be asked about: no negative counts": {
+			answer: answer(), asked: time.Hour, control: ControlUnasked, want: ledger.FindingNotVisible, reason: "control_unasked"},
+		"a payload without our key proves no absence": {
+			answer: answer(), asked: time.Hour, control: ControlFound, unfindable: true, want: ledger.FindingNotVisible, reason: "unfindable"},
+		"a payload without our key may be found all the same": {
+			answer: answer(rec("1", connectors.StandingApplied)), unfindable: true, want: ledger.FindingApplied, reason: "found", id: "1"},
 		"a control that does not show puts the lookup out of use": {
 			answer: answer(), asked: time.Hour, control: ControlMissing, want: ledger.FindingCouldNotAsk, reason: "control_not_found"},
 		"a probe stands for the control where the definition says so": {
@@ -206,7 +213,7 @@ func TestJudge(t *testing.T) {
 			if risk == "" {
 				risk = ledger.RiskNormal
 			}
-			j := Judge(e, as, tt.answer, op, risk, tt.control, at(tt.asked), max(tt.lag, 1), "v1")
+			j := Judge(e, as, tt.answer, Question{Op: op, Risk: risk, Control: tt.control, AskedAt: at(tt.asked), Lag: tt.lag, Version: "v1", Findable: !tt.unfindable})
 			if j.Finding != tt.want || !strings.HasPrefix(j.Reason, tt.reason) || j.Counts != tt.counts {
 				t.Errorf("got %s %q counts=%v, want %s %q counts=%v", j.Finding, j.Reason, j.Counts, tt.want, tt.reason, tt.counts)
 			}

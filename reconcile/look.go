@@ -80,20 +80,27 @@ func query(e ledger.Entry, op connectors.Operation) connectors.Query {
 }
 
 // ask puts the question about entries of one operation, in one call where the
-// system takes several. Each result stands for itself.
-func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation, es []ledger.Stored) []asked {
+// system takes several. Each result stands for itself; an error is trouble with
+// the ledger.
+func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation, es []ledger.Stored) ([]asked, error) {
 	out := make([]asked, len(es))
 	batcher, batched := c.(connectors.BatchLooker)
 	if !batched || op.Lookup != connectors.LookupBatch || op.BatchMax < 2 {
-		ctl := e.controlNow(ctx, ck, c, op)
+		ctl, err := e.controlNow(ctx, ck, c, op)
+		if err != nil {
+			return nil, err
+		}
 		for i, s := range es {
 			out[i] = askOne(ctx, ck, c, query(s.Entry, op))
 			out[i].control = ctl
 		}
-		return out
+		return out, nil
 	}
 
-	cq, has := e.controlQuery(ctx, ck, c, op)
+	cq, has, err := e.controlQuery(ctx, ck, c, op)
+	if err != nil {
+		return nil, err
+	}
 	ride := has && !op.ControlProbe
 	for from := 0; from < len(es); {
 		n := min(len(es)-from, op.BatchMax)
@@ -111,9 +118,12 @@ func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op 
 		rs := batcher.LookupBatch(ctx, qs)
 		ctl := ControlNone
 		if ride {
-			ctl = e.controlResult(ck, c, op, rs[n], host)
+			ctl, err = e.controlResult(ctx, ck, c, op, rs[n], host)
 		} else if op.ControlProbe {
-			ctl = e.controlNow(ctx, ck, c, op)
+			ctl, err = e.controlNow(ctx, ck, c, op)
+		}
+		if err != nil {
+			return nil, err
 		}
 		for i := 0; i < n; i++ {
 			a := result(ck, rs[i], host)
@@ -125,7 +135,7 @@ func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op 
 		}
 		from += n
 	}
-	return out
+	return out, nil
 }
 
 func askOne(ctx context.Context, ck *clock, c connectors.Connector, q connectors.Query) asked {
@@ -172,70 +182,75 @@ func (e *Engine) controlOf(c connectors.Connector, op connectors.Operation) *con
 
 // controlQuery chooses the record that this lookup must show: the canary, else
 // the youngest entry of the operation known to be applied and old enough.
-func (e *Engine) controlQuery(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation) (connectors.Query, bool) {
+func (e *Engine) controlQuery(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation) (connectors.Query, bool, error) {
 	if op.Canary != "" {
-		return connectors.Query{Operation: op.Name, Keys: []string{op.Canary}, ActionKey: op.Canary}, true
+		return connectors.Query{Operation: op.Name, Keys: []string{op.Canary}, ActionKey: op.Canary}, true, nil
 	}
 	st := e.controlOf(c, op)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.chosenAt.IsZero() && time.Since(st.chosenAt) < controlFresh && st.has {
-		return st.query, true
+		return st.query, true, nil
 	}
 	old := ck.now().Add(-op.LandsWithin - op.VisibleWithin)
 	en, ok, err := e.store.Control(ctx, c.Info().Name, op.Name, old)
 	if err != nil {
-		e.log.Warn("control not read", "connector", c.Info().Name, "operation", op.Name, "err", err)
-		return connectors.Query{}, false
+		return connectors.Query{}, false, err
 	}
 	st.has, st.chosenAt = ok, time.Now()
 	if ok {
 		st.query = query(en, op)
 		st.query.RemoteID = "" // the same lookup, never the direct read
 	}
-	return st.query, ok
+	return st.query, ok, nil
 }
 
 // controlNow answers whether the lookup was shown to work within the minute
 // before, and asks for the control where that is too long ago.
-func (e *Engine) controlNow(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation) Control {
+func (e *Engine) controlNow(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation) (Control, error) {
 	st := e.controlOf(c, op)
 	st.mu.Lock()
 	fresh := (st.state == ControlFound || st.state == ControlProbe) && ck.now().Sub(st.asked) < controlFresh
 	state := st.state
 	st.mu.Unlock()
 	if fresh {
-		return state
+		return state, nil
 	}
 	if op.ControlProbe {
 		p, ok := c.(connectors.Prober)
 		if !ok {
-			return ControlNone
+			return ControlNone, nil
 		}
 		host := time.Now()
 		if _, err := p.Probe(ctx); err != nil {
-			return ControlNone
+			return ControlUnasked, nil
 		}
-		return st.set(ControlProbe, ck.of(host))
+		return st.set(ControlProbe, ck.of(host)), nil
 	}
-	q, has := e.controlQuery(ctx, ck, c, op)
-	if !has {
-		return ControlNone
+	q, has, err := e.controlQuery(ctx, ck, c, op)
+	if err != nil || !has {
+		return ControlNone, err
 	}
 	host := time.Now()
 	a, err := c.Lookup(ctx, q)
-	return e.controlResult(ck, c, op, connectors.Result{Answer: a, Err: err}, host)
+	return e.controlResult(ctx, ck, c, op, connectors.Result{Answer: a, Err: err}, host)
 }
 
-func (e *Engine) controlResult(ck *clock, c connectors.Connector, op connectors.Operation, r connectors.Result, host time.Time) Control {
+// controlResult notes what came of asking for the control. Found, it brings a
+// lookup that was out of use back.
+func (e *Engine) controlResult(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation, r connectors.Result, host time.Time) (Control, error) {
 	st := e.controlOf(c, op)
 	switch {
 	case r.Err != nil || len(r.Answer.Records) == 0 && !r.Answer.Complete:
-		return ControlNone // the control was not asked: nothing is known of the lookup
+		return ControlUnasked, nil
 	case len(r.Answer.Records) == 0:
-		return st.set(ControlMissing, ck.of(host))
+		return st.set(ControlMissing, ck.of(host)), nil
 	}
-	return st.set(ControlFound, ck.of(host))
+	name := lookupLane(c.Info().Lane, op.Name)
+	if err := e.lanes.OK(ctx, name); err != nil && ctx.Err() == nil {
+		return ControlNone, err
+	}
+	return st.set(ControlFound, ck.of(host)), nil
 }
 
 func (st *controlState) set(c Control, at time.Time) Control {

@@ -227,10 +227,13 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 		r.unchanged(c.from, "", "checks_needed: checks have to come first, and no question was allowed")
 		return nil
 	} else if len(want) > 0 {
-		vs := r.check(ctx, st, j, e, set.Policy, want)
+		vs, err := r.check(ctx, st, j, e, set.Policy, want)
 		if ctx.Err() != nil {
 			r.giveBack(ctx, []ledger.Lease{c.lease})
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		d := checkDetail{Checks: []checkVerdict{}}
 		for _, v := range vs {
@@ -291,24 +294,39 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 }
 
 // check reads what must still be true, and keeps the lane's breaker.
-func (r *run) check(ctx context.Context, st *stage, j job, e ledger.Entry, p Policy, want []connectors.CheckName) []connectors.Verdict {
+func (r *run) check(ctx context.Context, st *stage, j job, e ledger.Entry, p Policy, want []connectors.CheckName) ([]connectors.Verdict, error) {
 	checker, ok := j.conn.(connectors.Checker)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	vs := checker.Check(ctx, connectors.CheckQuery{Query: query(e, j.op), Channel: p.Channel, Want: want})
+	if ctx.Err() != nil {
+		return vs, nil
+	}
+	read := false
 	for _, v := range vs {
-		if v.Kind != connectors.VerdictUnread || v.Err == nil || ctx.Err() != nil {
+		if v.Kind != connectors.VerdictUnread || v.Err == nil {
+			read = read || v.Kind != connectors.VerdictUnread
 			continue
 		}
 		ce := asError(v.Err)
-		if ln, _, err := r.e.lanes.Failed(ctx, st.name, ce); err == nil && ln.PausedUntil.After(r.ck.now()) {
+		ln, alerted, err := r.e.lanes.Failed(ctx, st.name, ce)
+		if err != nil {
+			return vs, err
+		}
+		if ln.PausedUntil.After(r.ck.now()) {
 			st.halt()
+			if alerted {
+				r.note("lane %q is paused until %s: %s", st.name, ln.PausedUntil.Format(time.RFC3339), ce.Error())
+			}
 		}
 		r.count(func(c *Counts) { c.CouldNotAsk++ })
-		return vs
+		return vs, nil
 	}
-	return vs
+	if read {
+		return vs, r.e.lanes.OK(ctx, st.name)
+	}
+	return vs, nil
 }
 
 // sendability says whether the payload can be sent to this system.

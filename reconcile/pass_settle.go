@@ -152,7 +152,10 @@ type looked struct {
 // counts, keeps the lane's breaker, and stops the stage when the lane pauses.
 func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 	failpoint.Hit("before-look")
-	as := r.e.ask(ctx, &r.ck, j.conn, j.op, j.es)
+	as, err := r.e.ask(ctx, &r.ck, j.conn, j.op, j.es)
+	if err != nil {
+		return nil, err
+	}
 	failpoint.Hit("after-look")
 	out := make([]looked, len(as))
 	now := r.ck.now()
@@ -199,7 +202,8 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 		default:
 			answered = true
 			missing = missing || a.control == ControlMissing
-			l.Judgement = Judge(e.Entry, e.Attempts, a.answer, j.op, set.risk(e.Entry), a.control, a.at, st.lane.LagFactor, j.info.Version)
+			l.Judgement = Judge(e.Entry, e.Attempts, a.answer, Question{Op: j.op, Risk: set.risk(e.Entry), Control: a.control, AskedAt: a.at,
+				Lag: st.lane.LagFactor, Version: j.info.Version, Findable: findable(j.conn, e.Entry)})
 			l.Asked = a.at
 			out[i].decided = AfterLook(e.Entry, e.Attempts, l, set)
 			if out[i].decided.Lag {
@@ -229,6 +233,17 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 		return out, r.controlMissing(ctx, st.name, j)
 	}
 	return out, nil
+}
+
+// findable says whether the lookup can show the entry: whether our key stands in
+// the payload where the definition says that it is looked for.
+func findable(c connectors.Connector, e ledger.Entry) bool {
+	d, ok := c.(connectors.KeyDeriver)
+	if !ok {
+		return true
+	}
+	found, _, _ := d.CheckPayload(e.Operation, e.Keys, e.Payload)
+	return found
 }
 
 // entryWait is the least wait that a failed look asks for the entry itself.
@@ -268,7 +283,7 @@ func (r *run) controlMissing(ctx context.Context, lane string, j job) error {
 	}
 	text := fmt.Sprintf("the lookup of %s on %q did not show a record that exists; it is out of use until %s: check the credential's rights and the definition",
 		j.op.Name, lane, ln.PausedUntil.Format(time.RFC3339))
-	opened, err := r.e.store.Alert(ctx, "control:"+name, text)
+	opened, err := r.e.store.Alert(ctx, alertLane(name), text)
 	if opened {
 		r.note("%s", text)
 	}
