@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/ledger"
 )
 
 func TestExitCode(t *testing.T) {
@@ -173,6 +174,22 @@ func TestNearest(t *testing.T) {
 	for typed, want := range map[string]string{"entrys": "entries", "conector": "connector", "xyz": "", "": "", "staet": "state"} {
 		if got := nearest(typed, []string{"entries", "connector", "state", "show"}); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", typed, got, want)
+		}
+	}
+}
+
+func TestCountsText(t *testing.T) {
+	for name, c := range map[string]struct {
+		ev   ledger.Evidence
+		want string
+	}{
+		"a negative that counts":                           {ledger.Evidence{Counted: true}, "yes"},
+		"one that proved absence, before the next attempt": {ledger.Evidence{Counted: true, Void: true}, "yes, then void"},
+		"one that never counted, before the next attempt":  {ledger.Evidence{Void: true}, "void"},
+		"any other answer":                                 {ledger.Evidence{}, ""},
+	} {
+		if got := countsText(c.ev); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,11 +54,7 @@ func (o doctorOptions) run(ctx context.Context, a *app) error {
 
 	ledgerErr := s.openLedger(ctx)
 	if ledgerErr != nil {
-		detail := ledgerErr.Error()
-		if errors.Is(ledgerErr, ledger.ErrOldSchema) {
-			detail += "; run: reconcile migrate"
-		}
-		add("ledger", config.RedactURL(s.url), checkFailed, detail)
+		add("ledger", config.RedactURL(s.url), checkFailed, ledgerErr.Error())
 	} else if ledgerErr = s.checkLedger(ctx, a.Now, add); ledgerErr != nil {
 		add("ledger", config.RedactURL(s.url), checkFailed, ledgerErr.Error())
 	}

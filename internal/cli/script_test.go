@@ -114,6 +114,10 @@ func TestPostgresLedgerHasToBeMigrated(t *testing.T) {
 	if code != ExitFailed || !strings.Contains(stderr, "reconcile migrate") {
 		t.Errorf("entries before migrate: exit %d, %s", code, stderr)
 	}
+	code, _ = run(t, &out, "doctor", "--ledger", url)
+	if n := strings.Count(out.String(), "reconcile migrate"); code != ExitFailed || n != 1 {
+		t.Errorf("doctor before migrate: exit %d, %d hints in %s", code, n, out.String())
+	}
 	if code, stderr = run(t, &out, "migrate", "--ledger", url); code != ExitDone {
 		t.Fatalf("migrate: exit %d, %s", code, stderr)
 	}

@@ -282,6 +282,8 @@ func workText(w ledger.Work) string {
 
 func countsText(ev ledger.Evidence) string {
 	switch {
+	case ev.Void && ev.Counted:
+		return "yes, then void" // by a later attempt, which it may have allowed
 	case ev.Void:
 		return "void"
 	case ev.Counted:
