@@ -40,6 +40,8 @@ var meanings = map[string]meaning{
 	"beyond_looks_back": {"nothing was found, but the system no longer shows things that old", false},
 	"derived_key":       {"nothing was found, but the workflow may have sent another key", true},
 	"platform_retries":  {"the platform still retries by itself", false},
+	"unfindable":        {"nothing was found, but what was sent does not hold our key where the lookup looks", true},
+	"control_unasked":   {"nothing was found, and the record that shows that the lookup works could not be asked for", true},
 
 	// Why a look told nothing.
 	"could_not_ask":            {"the system could not be asked", false},
@@ -53,10 +55,13 @@ var meanings = map[string]meaning{
 	"unsupported":              {"this system cannot be asked by our key", false},
 
 	// What may be tried again, and what may not.
+	"generation":           {"the database was replaced; what was written last may be lost, and with it an attempt", true},
 	"effect_unknown":       {"the answer was lost, or says nothing of the effect", false},
 	"backoff":              {"it did not happen, and may be tried again", false},
 	"repeatable":           {"doing it twice is the same as doing it once", true},
 	"second_refused":       {"the system itself refuses a second effect", true},
+	"unproven":             {"the system would no longer refuse a second effect, and nothing proves that it did not happen", true},
+	"clearance_lapsed":     {"it was not sent while its checks held; they are made again", true},
 	"checks_passed":        {"all checks passed; it may be sent now", true},
 	"attempts_exhausted":   {"all attempts that the policy allows are used up", false},
 	"too_old":              {"it is older than the policy allows", false},
