@@ -12,6 +12,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/internal/duration"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 )
 
 // problems collects every mistake of a definition.
@@ -100,42 +101,10 @@ func (t *table) finish() {
 
 // suggest names the known word nearest to a wrong one, or all of them.
 func suggest(word string, known []string) string {
-	best, bestDistance := "", 3
-	for _, k := range known {
-		if d := distance(word, k); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
+	if w := nearest.Word(word, known); w != "" {
+		return fmt.Sprintf("did you mean %q?", w)
 	}
 	return "known here: " + strings.Join(known, ", ")
-}
-
-// distance is how many letters must be changed, added, dropped or swapped with
-// their neighbour.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }
 
 func (t *table) str(key string) (string, bool) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 )
 
 // app is what every command has at hand: its streams and the flags that stand
@@ -103,7 +105,7 @@ func newRoot(a *app) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return usagef("unknown command %q%s", args[0], didYouMean(args[0], commandNames(cmd)))
+		return usagef("unknown command %q%s", args[0], nearest.Hint(args[0], commandNames(cmd)))
 	}
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "config `file` (default ./reconcile.toml, then the user's config folder; env RECONCILE_CONFIG)")
 	root.PersistentFlags().StringVar(&a.ledgerURL, "ledger", "", "ledger `url`: sqlite:FILE or postgres://… (env RECONCILE_LEDGER; default reconcile.db beside the config)")
@@ -159,7 +161,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(add)
 		cmd.InheritedFlags().VisitAll(add)
 		name := unknown.GetSpecifiedName()
-		hint := didYouMean("--"+name, prefixed("--", names))
+		hint := nearest.Hint("--"+name, prefixed("--", names))
 		if hint == "" {
 			hint = "; run: " + cmd.CommandPath() + " --help"
 		}
@@ -190,13 +192,6 @@ func commandNames(cmd *cobra.Command) []string {
 		names = append(names, c.Name())
 	}
 	return names
-}
-
-func didYouMean(typed string, candidates []string) string {
-	if n := nearest(typed, candidates); n != "" {
-		return fmt.Sprintf("; did you mean %q?", n)
-	}
-	return ""
 }
 
 // words is a command as it is typed after the program's name.
@@ -234,7 +229,7 @@ func parent(use, short string, subs ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return usagef("%s needs one of: %s", words(cmd), strings.Join(commandNames(cmd), ", "))
 		}
-		return usagef("%s: unknown command %q%s", words(cmd), args[0], didYouMean(args[0], commandNames(cmd)))
+		return usagef("%s: unknown command %q%s", words(cmd), args[0], nearest.Hint(args[0], commandNames(cmd)))
 	}
 	c.RunE = func(*cobra.Command, []string) error { return nil } // never reached: Args refuses everything
 	c.AddCommand(subs...)

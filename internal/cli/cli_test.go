@@ -170,14 +170,6 @@ func TestDocsNameEveryCommandAndFlag(t *testing.T) {
 	walk(newRoot(&app{}))
 }
 
-func TestNearest(t *testing.T) {
-	for typed, want := range map[string]string{"entrys": "entries", "conector": "connector", "xyz": "", "": "", "staet": "state"} {
-		if got := nearest(typed, []string{"entries", "connector", "state", "show"}); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", typed, got, want)
-		}
-	}
-}
-
 func TestCountsText(t *testing.T) {
 	for name, c := range map[string]struct {
 		ev   ledger.Evidence

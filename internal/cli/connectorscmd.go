@@ -11,6 +11,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/internal/duration"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 )
 
@@ -28,7 +29,7 @@ at the system refuses a second effect, and what can be sent and checked.`,
 		Example: "  reconcile connectors\n  reconcile connectors --output json\n  reconcile connectors check billing",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("%s: unknown command %q%s", words(cmd), args[0], didYouMean(args[0], commandNames(cmd)))
+				return usagef("%s: unknown command %q%s", words(cmd), args[0], nearest.Hint(args[0], commandNames(cmd)))
 			}
 			return nil
 		},
@@ -292,7 +293,7 @@ func (o keyOptions) run(a *app) error {
 	if o.operation != "" {
 		op, ok := info.Operation(o.operation)
 		if !ok {
-			return usagef("--operation: connector %s has no operation %q%s", o.connector, o.operation, didYouMean(o.operation, operationNames(info)))
+			return usagef("--operation: connector %s has no operation %q%s", o.connector, o.operation, nearest.Hint(o.operation, operationNames(info)))
 		}
 		ops = []connectors.Operation{op}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/recovery-ledger/reconcile/internal/instant"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -101,11 +101,7 @@ func oneOf(flag, value string, allowed []string) error {
 			return nil
 		}
 	}
-	hint := ""
-	if n := nearest(value, allowed); n != "" {
-		hint = fmt.Sprintf("; did you mean %q?", n)
-	}
-	return usagef("--%s: %q is none of %s%s", flag, value, strings.Join(allowed, ", "), hint)
+	return usagef("--%s: %q is none of %s%s", flag, value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
 }
 
 func complete(cmd *cobra.Command, flag string, values []string) {
@@ -124,40 +120,3 @@ func texts[T ~string](xs []T) []string {
 }
 
 func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// nearest finds the candidate that differs from what was typed by at most a
-// third of its letters; "" when none does.
-func nearest(typed string, candidates []string) string {
-	best, at := "", 1+max(len(typed), 3)/3
-	for _, c := range candidates {
-		if d := distance(typed, c); d < at {
-			best, at = c, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to add, drop, change or swap with their
-// neighbour between two words.
-func distance(a, b string) int {
-	s, t := []rune(a), []rune(b)
-	before, prev, cur := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(s); i++ {
-		cur[0] = i
-		for j := 1; j <= len(t); j++ {
-			cost := 1
-			if s[i-1] == t[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
-				cur[j] = min(cur[j], before[j-2]+1)
-			}
-		}
-		before, prev, cur = prev, cur, before
-	}
-	return prev[len(t)]
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -62,7 +63,7 @@ func (o passOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	if o.connector != "" && s.connectors[o.connector] == nil {
-		return usagef("--connector: no connector %q in the config%s", o.connector, didYouMean(o.connector, sortedKeys(s.connectors)))
+		return usagef("--connector: no connector %q in the config%s", o.connector, nearest.Hint(o.connector, sortedKeys(s.connectors)))
 	}
 	if err := s.openEngine(ctx); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/recovery-ledger/reconcile/internal/instant"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reports"
@@ -90,7 +91,7 @@ func (o reportOptions) check() (render.CSVOptions, error) {
 		if slices.Contains(reportNames, o.name) {
 			return csv, notYet("report " + o.name)
 		}
-		return csv, usagef("no report %q%s; there are %s", o.name, didYouMean(o.name, reportNames), strings.Join(sortedKeys(reportMakers), ", "))
+		return csv, usagef("no report %q%s; there are %s", o.name, nearest.Hint(o.name, reportNames), strings.Join(sortedKeys(reportMakers), ", "))
 	}
 	if o.week != "" && (o.since != "" || o.until != "") {
 		return csv, usagef("--week is a window of its own; leave --since and --until out")

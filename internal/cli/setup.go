@@ -10,6 +10,7 @@ import (
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/connectors/all"
 	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/redact"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/ledger/sqlstore"
@@ -109,7 +110,7 @@ func (s *session) recorder() *reconcile.Recorder {
 func (s *session) connector(name string) (connectors.Connector, error) {
 	c, ok := s.connectors[name]
 	if !ok {
-		return nil, usagef("no connector %q in the config%s", name, didYouMean(name, sortedKeys(s.connectors)))
+		return nil, usagef("no connector %q in the config%s", name, nearest.Hint(name, sortedKeys(s.connectors)))
 	}
 	return c, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reports"
@@ -80,14 +81,10 @@ func findEntry(ctx context.Context, store ledger.Store, key string) (ledger.Stor
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return st, err
 	}
-	hint := ""
-	if n := nearKey(ctx, store, key); n != "" {
-		hint = fmt.Sprintf("; did you mean %q?", n)
-	}
-	return st, &noEntryError{key, hint}
+	return st, &noEntryError{key, nearKey(ctx, store, key)}
 }
 
-// nearKey looks for the key that was meant among its neighbours in the order
+// nearKey is a hint at the key that was meant among its neighbours in the order
 // of keys: most slips of the hand are at the end of a key.
 func nearKey(ctx context.Context, store ledger.Store, key string) string {
 	var candidates []string
@@ -101,7 +98,7 @@ func nearKey(ctx context.Context, store ledger.Store, key string) string {
 		}
 	}
 	sort.Strings(candidates)
-	return nearest(key, candidates)
+	return nearest.Hint(key, candidates)
 }
 
 // timeline prints an entry for a person.

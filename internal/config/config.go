@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -388,7 +389,7 @@ func (c *Config) readOwners(t *table) {
 		})
 		o.Notify = t.texts("notify", func(at, n string) {
 			if _, ok := c.Notify[n]; !ok {
-				t.refuseText(at, n, fmt.Errorf("there is no [notify.%s]%s", n, or(didYouMean(n, slices.Sorted(maps.Keys(c.Notify))), "; add it")))
+				t.refuseText(at, n, fmt.Errorf("there is no [notify.%s]%s", n, or(nearest.Hint(n, slices.Sorted(maps.Keys(c.Notify))), "; add it")))
 			}
 		})
 		o.Next = t.textOr("next", "", "none: stays here")
@@ -408,7 +409,7 @@ func (c *Config) checkNext(t *table, id string) {
 		return
 	}
 	if _, ok := c.Owners[next]; !ok {
-		t.refuseText(key, next, fmt.Errorf("there is no [owners.%s]%s", next, or(didYouMean(next, slices.Sorted(maps.Keys(c.Owners))), "; add it")))
+		t.refuseText(key, next, fmt.Errorf("there is no [owners.%s]%s", next, or(nearest.Hint(next, slices.Sorted(maps.Keys(c.Owners))), "; add it")))
 		return
 	}
 	chain := []string{id}
@@ -442,12 +443,12 @@ func (c *Config) checkPolicies(r *reader, ps *policyReader) {
 			if _, ok := c.Owners[p.Owner]; !ok {
 				path := join(o.path, "after_max_attempts.owner")
 				r.warn(o.file, o.src.line(path), "%s: there is no [owners.%s]%s: nobody is told", path, p.Owner,
-					didYouMean(p.Owner, slices.Sorted(maps.Keys(c.Owners))))
+					nearest.Hint(p.Owner, slices.Sorted(maps.Keys(c.Owners))))
 			}
 		}
 		if m := p.Match.Connector; m != "" && !slices.Contains(names, m) {
 			line, path := o.matchLine("connector")
-			if hint := didYouMean(m, names); hint != "" {
+			if hint := nearest.Hint(m, names); hint != "" {
 				r.errs = append(r.errs, &FieldError{File: o.file, Line: line, Path: path, Message: fmt.Sprintf("there is no [connectors.%s]%s", m, hint)})
 			} else {
 				r.warn(o.file, line, "%s: there is no [connectors.%s]; its entries cannot be looked up or sent", path, m)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 )
 
 // ConnectorTable is one [connectors.NAME] as written: ${NAME} is not yet
@@ -147,7 +148,7 @@ func (c *Config) OpenConnectors(reg *connectors.Registry, pacer func(lane string
 		d, ok := reg.Descriptor(typ)
 		if !ok {
 			errs = append(errs, c.fieldError(path+".type", fmt.Sprintf("%q is not a type of connector%s; known are %s",
-				typ, didYouMean(typ, reg.Types()), strings.Join(reg.Types(), ", "))))
+				typ, nearest.Hint(typ, reg.Types()), strings.Join(reg.Types(), ", "))))
 			continue
 		}
 		cfg := connectors.Config{Name: t.Name, Table: t.Table, Env: c.env}
@@ -218,7 +219,7 @@ func (c *Config) checkOperations(opened map[string]connectors.Connector) {
 		}
 		if !slices.Contains(known, m.Operation) {
 			line, path := c.from[i].matchLine("operation")
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: %s: %s%s", c.from[i].file, line, path, missing, didYouMean(m.Operation, known)))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: %s: %s%s", c.from[i].file, line, path, missing, nearest.Hint(m.Operation, known)))
 		}
 	}
 }

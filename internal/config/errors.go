@@ -76,46 +76,6 @@ func (es Errors) orNil() error {
 	return es
 }
 
-// didYouMean returns `; did you mean "x"?` for the known word nearest to s, or
-// nothing where none is near: within a third of its letters, two at least.
-func didYouMean(s string, known []string) string {
-	best, least := "", max(2, len(s)/3)+1
-	for _, k := range known {
-		if d := editDistance(strings.ToLower(s), strings.ToLower(k)); d < least && d < len(s) {
-			best, least = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// editDistance counts the letters to add, drop or replace to turn a into b,
-// two swapped neighbours counting as one.
-func editDistance(a, b string) int {
-	before, prev := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row := make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, prev = prev, row
-	}
-	return prev[len(b)]
-}
-
 // oneOf writes the accepted words of a key: "a", "b" or "c".
 func oneOf(words []string) string {
 	quoted := make([]string, len(words))

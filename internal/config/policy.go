@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -323,7 +324,7 @@ func readErrorMatch(t *table, at string, item any) (reconcile.ErrorMatch, bool) 
 		for _, c := range ledger.Classes() {
 			names = append(names, string(c))
 		}
-		hint := didYouMean(s, names)
+		hint := nearest.Hint(s, names)
 		if hint == "" {
 			hint = "; write an HTTP status code or one of " + strings.Join(names, ", ")
 		}
@@ -359,7 +360,7 @@ func readAllow(t *table, def []ledger.Action) []ledger.Action {
 		case slices.Contains(names, s):
 			allow = append(allow, a)
 		default:
-			t.refuseText(at, s, fmt.Errorf("%q is not an action%s", s, or(didYouMean(s, names), "; write some of "+strings.Join(names, ", "))))
+			t.refuseText(at, s, fmt.Errorf("%q is not an action%s", s, or(nearest.Hint(s, names), "; write some of "+strings.Join(names, ", "))))
 		}
 	})
 	t.note("allow", or(joinWords(allow), "take alone"))

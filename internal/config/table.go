@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/recovery-ledger/reconcile/internal/duration"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 )
 
 // Setting is one resolved value and where it came from.
@@ -115,7 +116,7 @@ func (t *table) finish() {
 			t.refuse(k, "is not a key; write %s", remedy.text)
 			continue
 		}
-		hint := didYouMean(k, t.known)
+		hint := nearest.Hint(k, t.known)
 		if hint == "" {
 			hint = "; known here: " + strings.Join(sorted(t.known), ", ")
 		}
@@ -242,7 +243,7 @@ func (t *table) choice(key, def, shown string, words ...string) string {
 			return s
 		}
 	}
-	t.refuseText(key, s, fmt.Errorf("%q is not known%s", s, or(didYouMean(s, words), "; write "+oneOf(words))))
+	t.refuseText(key, s, fmt.Errorf("%q is not known%s", s, or(nearest.Hint(s, words), "; write "+oneOf(words))))
 	return def
 }
 

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -142,20 +141,6 @@ func TestPayloadMax(t *testing.T) {
 	for _, text := range []string{"-1", `"1GiB"`, "1.5", "true", `"lots"`} {
 		if got := mistakes(t, map[string]string{"reconcile.toml": "ledger.payload_max = " + text}); len(got) != 1 {
 			t.Errorf("%s: got %q", text, got)
-		}
-	}
-}
-
-func TestDidYouMean(t *testing.T) {
-	words := []string{"max_attempts", "max_age", "retryable", "stop_on", "backoff"}
-	cases := map[string]string{"max_atempts": "max_attempts", "retriable": "retryable", "Backoff": "backoff", "stopon": "stop_on", "mxa_age": "max_age", "jitter": "", "x": ""}
-	for in, want := range cases {
-		got := didYouMean(in, words)
-		if want != "" {
-			want = fmt.Sprintf("; did you mean %q?", want)
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 	}
 }
