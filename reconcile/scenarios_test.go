@@ -80,9 +80,9 @@ func TestScenarios(t *testing.T) {
 			w := newWorld(t, open)
 			w.report(w.line("k", timeout))
 			w.sys.make("k", "p-1", func(o *object) { o.standing = connectors.StandingPending })
-			for range 75 {
+			for range 14 {
 				w.pass()
-				w.clock.advance(time.Hour)
+				w.clock.advance(6 * time.Hour)
 			}
 			w.want("k", ledger.StateEscalated, "still_pending")
 			w.wantEffects("k", 1, 0)
@@ -261,8 +261,8 @@ func TestScenarios(t *testing.T) {
 			if e := w.want("k", ledger.StateAmbiguous, "beyond_looks_back"); e.Negatives != 0 {
 				t.Errorf("%d negatives", e.Negatives)
 			}
-			for range 75 {
-				w.clock.advance(time.Hour)
+			for range 14 {
+				w.clock.advance(6 * time.Hour)
 				w.pass()
 			}
 			w.want("k", ledger.StateEscalated, "outcome_unknown: beyond_looks_back")
@@ -375,9 +375,9 @@ func TestScenarios(t *testing.T) {
 			w := newWorld(t, open, withPolicy(func(p *reconcile.Policy) { p.MaxAttempts = 1 }), withOp(func(o *connectors.Operation) { o.Canary = "" }))
 			w.report(w.line("k", `"status":"error","http_status":409,"error_class":"lock_conflict"`))
 			looks := 0
-			for range 75 {
+			for range 14 {
 				w.pass()
-				w.clock.advance(time.Hour)
+				w.clock.advance(6 * time.Hour)
 				if e := w.entry("k"); e.State == ledger.StateAmbiguous {
 					looks = e.LooksAnswered
 				}
@@ -576,8 +576,8 @@ func TestScenarios(t *testing.T) {
 			w.pass()
 			w.want("never", ledger.StateAmbiguous, "no_send_by")
 			w.sys.make("found", "1")
-			for range 75 {
-				w.clock.advance(time.Hour)
+			for range 14 {
+				w.clock.advance(6 * time.Hour)
 				w.pass()
 			}
 			w.want("found", ledger.StateSettled, "found")

@@ -545,7 +545,7 @@ func TestWireSends(t *testing.T) {
 				}
 			})
 		}
-		w.hours(16 * time.Hour)
+		w.hours(4 * time.Hour)
 		for i, name := range names {
 			key, c := fmt.Sprintf("c%03d", i), cases[name]
 			t.Run(name+", in the end", func(t *testing.T) {
