@@ -257,3 +257,23 @@ func GateApproval(e ledger.Entry, as []ledger.Attempt, sendable bool, why string
 	}
 	return pass(e)
 }
+
+// withKey gives the entry the key of its next attempt: the present one, or a
+// new attempt key, derived and linked, where that one can no longer be used.
+func withKey(c connectors.Connector, e ledger.Entry, as []ledger.Attempt, op connectors.Operation, now time.Time) (ledger.Entry, string) {
+	if !NeedsNewKey(e, as, op, now) {
+		return e, ""
+	}
+	d, ok := c.(connectors.KeyDeriver)
+	if !ok {
+		return e, "the connector cannot make a new attempt key"
+	}
+	key, _, err := d.DeriveKey(e.Operation, e.ActionKey, len(e.Keys))
+	if err != nil {
+		return e, err.Error()
+	}
+	e.IdempotencyKey = key
+	e.Keys = append(append([]string(nil), e.Keys...), key)
+	e.KeySentAt = time.Time{}
+	return e, ""
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -111,9 +110,8 @@ func (d *Daemon) Explain(after time.Time, n int) []Run {
 // itself, within grace), and returns nil. A job never overlaps itself or
 // another one; a panic in a pass is logged and ends that pass alone.
 func (d *Daemon) Run(ctx context.Context) error {
-	var turn sync.Mutex // one pass at a time
-	var running sync.WaitGroup
-	sched, err := gocron.NewScheduler(gocron.WithLocation(d.zone), gocron.WithStopTimeout(time.Second),
+	turn := make(chan struct{}, 1) // one pass at a time: whoever put the token in
+	sched, err := gocron.NewScheduler(gocron.WithLocation(d.zone), gocron.WithStopTimeout(time.Millisecond),
 		gocron.WithGlobalJobOptions(gocron.WithSingletonMode(gocron.LimitModeReschedule),
 			gocron.WithEventListeners(gocron.AfterJobRunsWithPanic(func(_ uuid.UUID, name string, what any) {
 				d.log.Error("a pass broke off", "job", name, "err", fmt.Sprint(what))
@@ -130,11 +128,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return
 			}
-			running.Add(1)
-			defer running.Done()
-			turn.Lock()
-			defer turn.Unlock()
-			d.once(ctx, j)
+			select {
+			case turn <- struct{}{}:
+				defer func() { <-turn }()
+				d.once(ctx, j)
+			case <-ctx.Done():
+			}
 		}
 		if _, err := sched.NewJob(def, gocron.NewTask(task), gocron.WithName(j.name), gocron.WithStartAt(gocron.WithStartImmediately())); err != nil {
 			return fmt.Errorf("daemon: job %s: %w", j.name, err)
@@ -142,18 +141,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	sched.Start()
 	<-ctx.Done()
-
-	done := make(chan struct{})
-	go func() { running.Wait(); close(done) }()
+	// Nothing new starts from here on. The pass under way sees the same ctx: it
+	// writes what it has learned and ends, once the calls that it made have.
+	if err := sched.Shutdown(); err != nil && !errors.Is(err, gocron.ErrStopJobsTimedOut) {
+		d.log.Warn("scheduler did not stop cleanly", "err", err)
+	}
 	t := time.NewTimer(d.grace)
 	defer t.Stop()
 	select {
-	case <-done:
+	case turn <- struct{}{}: // the pass under way has ended
 	case <-t.C:
-		d.log.Warn("the pass under way did not stop within the grace period; its leases end by themselves")
-	}
-	if err := sched.Shutdown(); err != nil {
-		d.log.Warn("scheduler did not stop cleanly", "err", err)
+		d.log.Warn("a call took longer than the grace period; its entry is looked at once its lease has ended")
 	}
 	return nil
 }
@@ -169,12 +167,13 @@ func (d *Daemon) once(ctx context.Context, j daemonJob) {
 	}
 	c := t.Counts
 	args := []any{"job", j.name, "run_id", t.RunID, "looked_up", c.LookedUp, "settled_applied", c.SettledApplied, "settled_not_applied", c.SettledNotApplied,
-		"reopened", c.Reopened, "could_not_ask", c.CouldNotAsk, "sent", c.Sent, "escalated", c.Escalated, "skipped", c.Skipped}
+		"reopened", c.Reopened, "could_not_ask", c.CouldNotAsk, "advanced", c.Advanced, "sent", c.Sent, "recovered", c.Recovered,
+		"blocked", c.Blocked, "released", c.Released, "deferred", c.Deferred, "escalated", c.Escalated, "skipped", c.Skipped}
 	switch {
 	case errors.Is(err, ledger.ErrInterrupted):
 		d.log.Info("pass stopped", args...)
 	case err != nil:
-		d.log.Error("pass failed; it will be tried again", append(args, "err", err)...)
+		d.log.Warn("pass failed; it will be tried again", append(args, "err", err)...)
 	default:
 		d.log.Info("pass", args...)
 	}

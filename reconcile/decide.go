@@ -453,3 +453,75 @@ func refusal(c connectors.CheckName, detail string) string {
 	}
 	return fmt.Sprintf("%s: %s", code, detail)
 }
+
+// AfterRelease says what becomes of a deferred entry: back to where it came
+// from when its condition holds, to a person when its own expiry has passed,
+// else it waits on.
+func AfterRelease(e ledger.Entry, holds bool, s Setting) ledger.Entry {
+	switch {
+	case holds && e.ReleaseTo == ledger.StateAmbiguous:
+		return ledger.Doubt(e, "released: "+e.ReleaseKind, s.Now)
+	case holds && e.ReleaseTo == ledger.StateEscalated:
+		return s.escalate(e, "released: "+e.ReleaseKind)
+	case holds && e.Effect == ledger.EffectUnknown && !s.Op.Repeatable:
+		return ledger.Doubt(e, "released: "+e.ReleaseKind, s.Now)
+	case holds:
+		return ledger.Reopen(e, "released: "+e.ReleaseKind, s.Now)
+	case !e.ReleaseAt.IsZero() && !e.ReleaseAt.After(s.Now):
+		return s.escalate(e, "release_expired: "+e.ReleaseKind+" "+e.ReleaseRef)
+	}
+	return ledger.Wait(e, e.Reason, later(s.Now.Add(siblingWait(s.Policy)), s.Now))
+}
+
+// AfterOverdue says what becomes of an escalated entry whose due time passed.
+func AfterOverdue(e ledger.Entry, s Setting) ledger.Entry {
+	x := escalation(e, s.Policy, s.Owners, s.Now)
+	x.Allowed, x.Owner = e.Allowed, e.Owner
+	reason := e.Reason
+	if next := s.Owners[e.Owner].Next; next != "" {
+		x.Owner = next
+		reason = ledger.ReasonCode(e.Reason) + ": overdue with " + e.Owner
+	}
+	if !x.Due.After(s.Now) { // a due of 0 would be overdue at once, for ever
+		x.Due = s.Now.Add(LookIn)
+	}
+	if e.Work == ledger.WorkLook {
+		x.Look = e.NextAt
+	}
+	return ledger.Escalate(e, x, reason)
+}
+
+// AfterLate says what becomes of an entry for which the result of our own send
+// came after its lease was lost. The attempt itself is stored already.
+func AfterLate(cur ledger.Stored, s Setting) ledger.Entry {
+	e := cur.Entry
+	var done *ledger.Attempt
+	for i, a := range cur.Attempts {
+		if a.Ours && a.Effect == ledger.EffectDone {
+			done = &cur.Attempts[i]
+		}
+	}
+	if e.State == ledger.StateSettled {
+		if done != nil && e.Outcome == ledger.OutcomeNotApplied {
+			e = e.WithFlag(ledger.FlagConflict)
+		}
+		if done != nil && done.RemoteID != "" && e.RemoteID != "" && done.RemoteID != e.RemoteID {
+			e = e.WithFlag(ledger.FlagDuplicate)
+		}
+		if inDoubt(cur.Attempts) {
+			e = s.lookOnceMore(e)
+		}
+		return e
+	}
+	e = Summarize(e, cur.Attempts)
+	switch {
+	case done != nil:
+		if done.RemoteID != "" {
+			e.RemoteID = done.RemoteID
+		}
+		return s.applied(e, cur.Attempts, ledger.BySend, "sent: its answer came late")
+	case e.Effect == ledger.EffectUnknown && (e.State == ledger.StateRetryable || e.State == ledger.StateReady):
+		return ledger.Doubt(e, "late_result: the effect is unknown", s.Now)
+	}
+	return e
+}

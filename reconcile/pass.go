@@ -81,7 +81,7 @@ func (e *Engine) Pass(ctx context.Context, o PassOptions) (Tally, error) {
 	}
 	wg.Wait()
 	stopRenewing()
-	if ctx.Err() == nil && o.Steps.Escalate && !o.DryRun {
+	if ctx.Err() == nil && o.Steps.Escalate {
 		r.fail(r.overdue(ctx))
 	}
 	return r.finish(ctx, nil)

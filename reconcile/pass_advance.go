@@ -345,26 +345,6 @@ func sendability(c connectors.Connector, e ledger.Entry) (ok bool, why string) {
 	return true, ""
 }
 
-// withKey gives the entry the key of its next attempt: the present one, or a
-// new attempt key, derived and linked, where that one can no longer be used.
-func withKey(c connectors.Connector, e ledger.Entry, as []ledger.Attempt, op connectors.Operation, now time.Time) (ledger.Entry, string) {
-	if !NeedsNewKey(e, as, op, now) {
-		return e, ""
-	}
-	d, ok := c.(connectors.KeyDeriver)
-	if !ok {
-		return e, "the connector cannot make a new attempt key"
-	}
-	key, _, err := d.DeriveKey(e.Operation, e.ActionKey, len(e.Keys))
-	if err != nil {
-		return e, err.Error()
-	}
-	e.IdempotencyKey = key
-	e.Keys = append(append([]string(nil), e.Keys...), key)
-	e.KeySentAt = time.Time{}
-	return e, ""
-}
-
 // send writes "started", puts the request on the wire, and hands on its result.
 // A stop does not cut it: a request that went out has its result written.
 func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.Entry, as []ledger.Attempt) error {
@@ -372,11 +352,13 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 	attempt := ledger.Attempt{EntryID: e.ID, AttemptID: "r-" + randomID(12), No: nextNo(as), Ours: true, Status: ledger.AttemptStarted,
 		Effect: ledger.EffectUnknown, Sends: 1, Key: e.EffectiveIdempotencyKey(), Counts: true, Rule: ruleStarted}
 	for {
+		now := r.ck.now()
 		if st.halted(ctx) || r.held() != "" {
-			r.giveBack(ctx, []ledger.Lease{c.lease})
+			// Back to be checked anew, rather than ready until its clearance ends.
+			c.evidence, c.attempts = nil, nil
+			r.emit(st, c, ledger.Reopen(e, "not_sent: the lane stopped before it went out", now), "")
 			return nil
 		}
-		now := r.ck.now()
 		attempt.StartedAt, attempt.ReceivedAt, attempt.SendBy = now, now, now.Add(j.op.Timeout)
 		failpoint.Hit("before-started")
 		host := time.Now()
@@ -407,8 +389,6 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 			return nil
 		case "held":
 			r.hold("sends were put on hold")
-			r.giveBack(ctx, []ledger.Lease{c.lease})
-			return nil
 		default: // lease_lost, clearance_lapsed, generation: somebody else, or later
 			r.giveBack(ctx, []ledger.Lease{c.lease})
 			return nil
@@ -486,41 +466,6 @@ func answeredByItself(r connectors.SendResult) bool {
 		return false
 	}
 	return r.Answered && r.HTTPStatus < 500
-}
-
-// AfterLate says what becomes of an entry for which the result of our own send
-// came after its lease was lost. The attempt itself is stored already.
-func AfterLate(cur ledger.Stored, s Setting) ledger.Entry {
-	e := cur.Entry
-	var done *ledger.Attempt
-	for i, a := range cur.Attempts {
-		if a.Ours && a.Effect == ledger.EffectDone {
-			done = &cur.Attempts[i]
-		}
-	}
-	if e.State == ledger.StateSettled {
-		if done != nil && e.Outcome == ledger.OutcomeNotApplied {
-			e = e.WithFlag(ledger.FlagConflict)
-		}
-		if done != nil && done.RemoteID != "" && e.RemoteID != "" && done.RemoteID != e.RemoteID {
-			e = e.WithFlag(ledger.FlagDuplicate)
-		}
-		if inDoubt(cur.Attempts) {
-			e = s.lookOnceMore(e)
-		}
-		return e
-	}
-	e = Summarize(e, cur.Attempts)
-	switch {
-	case done != nil:
-		if done.RemoteID != "" {
-			e.RemoteID = done.RemoteID
-		}
-		return s.applied(e, cur.Attempts, ledger.BySend, "sent: its answer came late")
-	case e.Effect == ledger.EffectUnknown && (e.State == ledger.StateRetryable || e.State == ledger.StateReady):
-		return ledger.Doubt(e, "late_result: the effect is unknown", s.Now)
-	}
-	return e
 }
 
 func isNotFound(err error) bool { return errors.Is(err, ledger.ErrNotFound) }

@@ -357,77 +357,75 @@ func (r *run) holds(ctx context.Context, e ledger.Entry, now time.Time) (bool, e
 	return !e.ReleaseAt.After(now), nil
 }
 
-// AfterRelease says what becomes of a deferred entry: back to where it came
-// from when its condition holds, to a person when its own expiry has passed,
-// else it waits on.
-func AfterRelease(e ledger.Entry, holds bool, s Setting) ledger.Entry {
-	switch {
-	case holds && e.ReleaseTo == ledger.StateAmbiguous:
-		return ledger.Doubt(e, "released: "+e.ReleaseKind, s.Now)
-	case holds && e.ReleaseTo == ledger.StateEscalated:
-		return s.escalate(e, "released: "+e.ReleaseKind)
-	case holds && e.Effect == ledger.EffectUnknown && !s.Op.Repeatable:
-		return ledger.Doubt(e, "released: "+e.ReleaseKind, s.Now)
-	case holds:
-		return ledger.Reopen(e, "released: "+e.ReleaseKind, s.Now)
-	case !e.ReleaseAt.IsZero() && !e.ReleaseAt.After(s.Now):
-		return s.escalate(e, "release_expired: "+e.ReleaseKind+" "+e.ReleaseRef)
-	}
-	return ledger.Wait(e, e.Reason, later(s.Now.Add(siblingWait(s.Policy)), s.Now))
-}
-
 // overdue passes escalated entries whose due time has passed to the next owner
-// of the chain; where there is none, the owner keeps them and is due again.
+// of the chain; where there is none, the owner keeps them and is due again. A
+// dry run shows the first of them.
 func (r *run) overdue(ctx context.Context) error {
-	for {
-		late, err := r.e.store.Overdue(ctx, r.filter, claimBatch)
+	left := claimBatch
+	for ctx.Err() == nil {
+		if r.o.Limit > 0 {
+			left = min(claimBatch, r.o.Limit-r.total)
+		}
+		if left <= 0 {
+			return nil
+		}
+		late, err := r.e.store.Overdue(ctx, r.filter, left)
 		if err != nil || len(late) == 0 {
 			return err
 		}
+		r.mu.Lock()
+		r.total += len(late)
+		r.mu.Unlock()
 		for _, s := range late {
-			if ctx.Err() != nil {
-				return nil
-			}
-			moved := false
-			to, err := r.e.store.Change(ctx, s.Entry.ActionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
-				if cur.Entry.State != ledger.StateEscalated || cur.Entry.DueAt.After(now) {
-					return ledger.Recording{Verdict: ledger.RecordedUnchanged}, nil
-				}
-				set := r.e.setting(cur.Entry, connectors.Operation{}, "", ledger.Lane{}, now)
-				next := AfterOverdue(cur.Entry, set)
-				moved = next.Owner != cur.Entry.Owner
-				rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next}
-				if moved { // a reminder alone leaves no row
-					rec.History = []ledger.History{historyOf(cur.Entry, next, "reconcile", "", r.id)}
-				}
-				return rec, nil
-			})
-			if err != nil {
+			if err := r.overdueOne(ctx, s); err != nil || ctx.Err() != nil {
 				return err
 			}
-			if moved {
-				r.account(became{ch: ledger.Change{Lease: ledger.Lease{State: ledger.StateDeferred}}, from: s.Entry}, to)
-			}
+		}
+		if r.o.DryRun {
+			return nil
 		}
 	}
+	return nil
 }
 
-// AfterOverdue says what becomes of an escalated entry whose due time passed.
-func AfterOverdue(e ledger.Entry, s Setting) ledger.Entry {
-	x := escalation(e, s.Policy, s.Owners, s.Now)
-	x.Allowed, x.Owner = e.Allowed, e.Owner
-	reason := e.Reason
-	if next := s.Owners[e.Owner].Next; next != "" {
-		x.Owner = next
-		reason = ledger.ReasonCode(e.Reason) + ": overdue with " + e.Owner
+func (r *run) overdueOne(ctx context.Context, s ledger.Stored) error {
+	moved := false
+	decide := func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
+		moved = false
+		if cur.Entry.State != ledger.StateEscalated || cur.Entry.DueAt.After(now) {
+			return ledger.Recording{Verdict: ledger.RecordedUnchanged}, nil
+		}
+		next := AfterOverdue(cur.Entry, r.e.setting(cur.Entry, connectors.Operation{}, "", ledger.Lane{}, now))
+		moved = next.Owner != cur.Entry.Owner
+		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next}
+		if moved { // a reminder alone leaves no row
+			rec.History = []ledger.History{historyOf(cur.Entry, next, "reconcile", "", r.id)}
+		}
+		return rec, nil
 	}
-	if !x.Due.After(s.Now) { // a due of 0 would be overdue at once, for ever
-		x.Due = s.Now.Add(LookIn)
+	var to ledger.Entry
+	var err error
+	if r.o.DryRun {
+		var rec ledger.Recording
+		rec, err = decide(s, r.ck.now())
+		to = rec.Entry
+	} else {
+		to, err = r.e.store.Change(ctx, s.Entry.ActionKey, decide)
 	}
-	if e.Work == ledger.WorkLook {
-		x.Look = e.NextAt
+	if err != nil || !moved {
+		return err
 	}
-	return ledger.Escalate(e, x, reason)
+	r.escalatedOn(s.Entry, to)
+	return nil
+}
+
+// escalatedOn counts an entry that was passed on to another owner.
+func (r *run) escalatedOn(from, to ledger.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res := r.result(from)
+	res.To, res.Outcome, res.Class, res.Reason = to.State, to.Outcome, to.Class, to.Reason
+	r.tally.Counts.Escalated++
 }
 
 // historyOf is the row of a change made under the row's lock.

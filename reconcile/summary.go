@@ -64,10 +64,18 @@ func Summarize(e ledger.Entry, as []ledger.Attempt) ledger.Entry {
 	return e
 }
 
+// codeGeneration marks the attempt that stands for what may have been sent in a
+// span that a failover lost; see ledger.Store, Unsettle.
+const codeGeneration = "generation"
+
 // failed says whether an attempt ended without success: by its result, or
 // because it was proven not done although no result ever came. One that was
-// never begun did not fail.
+// never begun did not fail, and one that only may have been lost is a doubt: it
+// has no class of its own, and what failed before it decides what comes next.
 func failed(a ledger.Attempt) bool {
+	if a.Ours && a.Code == codeGeneration {
+		return false
+	}
 	if a.Status == ledger.AttemptStarted {
 		return a.Effect == ledger.EffectNotDone && !neverSent(a)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -148,6 +149,34 @@ func TestAfterFailure(t *testing.T) {
 		got := AfterFailure(Summarize(e, c.as), c.as, p, s.Op, s.Owners, t0)
 		if got.State != c.state || got.Reason != c.reason || c.check != nil && !c.check(got) {
 			t.Errorf("%s: got %s %q next %s owner %q, want %s %q", name, got.State, got.Reason, got.NextAt.Sub(t0), got.Owner, c.state, c.reason)
+		}
+	}
+}
+
+// A crash campaign found it: after a failover, whatever had been due went to a
+// person as soon as its absence was proven, class "unknown" being permanent.
+func TestWhatAFailoverMayHaveLostIsNoFailure(t *testing.T) {
+	before := ledger.Attempt{AttemptID: "a1", Status: ledger.AttemptError, Effect: ledger.EffectNotDone, Class: ledger.ClassTimeout, Rule: ruleAbsent,
+		StartedAt: at(0), ReceivedAt: at(0), FinishedAt: at(time.Second), Sends: 1, Counts: true, Key: "k"}
+	lost := ledger.Attempt{AttemptID: "generation-2", Status: ledger.AttemptUnknown, Effect: ledger.EffectUnknown, Class: ledger.ClassUnknown,
+		Code: codeGeneration, Rule: "generation", Ours: true, StartedAt: at(time.Minute), ReceivedAt: at(time.Minute), SendBy: at(2 * time.Minute), Key: "k"}
+	absent := lost
+	absent.Effect, absent.Rule = ledger.EffectNotDone, ruleAbsent
+	p := Policy{MaxAttempts: 3, MaxAge: 72 * time.Hour, Backoff: Backoff{Base: time.Second, Factor: 2}}
+	for name, c := range map[string]struct {
+		as    []ledger.Attempt
+		state ledger.State
+		class ledger.Class
+	}{
+		"not yet looked at: in doubt":                             {[]ledger.Attempt{before, lost}, ledger.StateAmbiguous, ledger.ClassTimeout},
+		"proven absent: what failed before decides":               {[]ledger.Attempt{before, absent}, ledger.StateRetryable, ledger.ClassTimeout},
+		"proven absent, and nothing failed before: tried anew":    {[]ledger.Attempt{absent}, ledger.StateRetryable, ledger.ClassNone},
+		"the class unknown of a report stays a permanent failure": {[]ledger.Attempt{func() ledger.Attempt { a := before; a.Class = ledger.ClassUnknown; return a }(), absent}, ledger.StateEscalated, ledger.ClassUnknown},
+	} {
+		e := Summarize(ledger.Entry{ActionKey: "a", ProviderKey: "k", State: ledger.StateAmbiguous}, c.as)
+		got := AfterFailure(e, c.as, p, connectors.Operation{}, Owners{}, at(10*time.Minute))
+		if got.State != c.state || got.LastClass != c.class {
+			t.Errorf("%s: %s, last class %q, reason %q; want %s, %q", name, got.State, got.LastClass, got.Reason, c.state, c.class)
 		}
 	}
 }
