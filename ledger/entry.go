@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
 // Entry is the ledger's record of one action. Zero times mean "not set"; all
-// times are UTC with whole microseconds. The db tags name the columns.
+// times are UTC with whole microseconds. A store keeps each field in the column
+// of its name (ActionKey in action_key).
 type Entry struct {
 	ID int64 // given by the store at first write
 
@@ -129,6 +131,14 @@ func (e Entry) EffectiveIdempotencyKey() string {
 		return e.IdempotencyKey
 	}
 	return e.ProviderKey
+}
+
+// LeavesHistory says whether a change leaves a row of history: a new state,
+// outcome, class, owner, set of flags, or code of the reason. A reason whose
+// detail alone is another one leaves none.
+func LeavesHistory(before, after Entry) bool {
+	return before.State != after.State || before.Outcome != after.Outcome || before.Class != after.Class ||
+		before.Owner != after.Owner || !slices.Equal(before.Flags, after.Flags) || ReasonCode(before.Reason) != ReasonCode(after.Reason)
 }
 
 // ReasonCode is the stable part of a reason.

@@ -91,7 +91,7 @@ func TestParseReset(t *testing.T) {
 	}
 	now := time.Unix(1790071200, 0)
 	if !now.Equal(t0) {
-		t.Fatal("cases.md counts from T0 = 2026-09-22T10:00:00Z")
+		t.Fatal("the cases count from 2026-09-22T10:00:00Z")
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

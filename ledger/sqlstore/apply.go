@@ -137,7 +137,7 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 			continue
 		}
 		added := int64(0)
-		if leavesHistory(cur.Entry, next) {
+		if ledger.LeavesHistory(cur.Entry, next) {
 			added = 1
 			history[id] = ledger.History{
 				EntryID: id, No: cur.history + 1, At: now, From: cur.State, To: next.State, Outcome: next.Outcome,

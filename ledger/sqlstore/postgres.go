@@ -56,8 +56,7 @@ func postgresDSN(raw string) (string, error) {
 	q := u.Query()
 	// Without it the driver prepares a statement and uses it in the next round
 	// trip, which behind a transaction pooler may meet another session, and
-	// then returns another client's answer. Source: libraries survey, 2026-11;
-	// upstream issue lib/pq 889.
+	// then returns another client's answer. Source: lib/pq issue 889, 2026-11.
 	q.Set("binary_parameters", "yes")
 	if q.Get("connect_timeout") == "" {
 		q.Set("connect_timeout", "10") // seconds

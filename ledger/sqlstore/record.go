@@ -330,7 +330,7 @@ func (b *batch) change(p *pending, next ledger.Entry, d ledger.Recording) {
 		p.raised = true
 	}
 	rows := d.History
-	if len(rows) == 0 && leavesHistory(before, next) {
+	if len(rows) == 0 && ledger.LeavesHistory(before, next) {
 		actor := importActor
 		if b.raise {
 			actor = defaultActor
@@ -421,13 +421,6 @@ func dated(a ledger.Attempt, now time.Time) ledger.Attempt {
 		a.EffectAt = now
 	}
 	return a
-}
-
-// leavesHistory says whether a change leaves a row of history: a new state,
-// outcome, class, owner, set of flags, or code of reason.
-func leavesHistory(a, b ledger.Entry) bool {
-	return a.State != b.State || a.Outcome != b.Outcome || a.Class != b.Class || a.Owner != b.Owner || !slices.Equal(a.Flags, b.Flags) ||
-		ledger.ReasonCode(a.Reason) != ledger.ReasonCode(b.Reason)
 }
 
 // sound tests what the database's constraints test, so that one half-filled

@@ -1,9 +1,9 @@
 // Package sqlstore is the ledger's store, on SQLite (embedded, the default) and
 // on PostgreSQL. The statements are in queries/, the schema is in migrations/.
 //
-// A store of package reports, or another file of this package, adds queries by
-// adding a file to queries/ (see loadQueries); it reads through Store.r and
-// writes through Store.write.
+// A new query is a new file in queries/, or a new name in one of them (see
+// loadQueries). Whatever reads goes through Store.r, and whatever writes through
+// Store.write.
 package sqlstore
 
 import (
