@@ -29,6 +29,7 @@ type Timings struct {
 	Lands   time.Duration // lands_within
 	Visible time.Duration // visible_within
 	Lease   time.Duration
+	Window  time.Duration // settle.for: what stays unknown for so long goes to a person
 }
 
 // Campaign is one storm over one ledger.
@@ -182,9 +183,9 @@ escalate = "5s"
 name = "Operations"
 [[policy]]
 retry = { max_attempts = 12, max_age = "12h", backoff = { kind = "exponential", base = "300ms", factor = 1.5, max = "3s", jitter = 0.2 } }
-settle = { for = "12h", every = "1s", pending_every = "1s" }
+settle = { for = "%s", every = "1s", pending_every = "1s" }
 after_max_attempts = { state = "escalated", owner = "ops", due = "24h" }
-`, ledgerURL, c.Lease)
+`, ledgerURL, c.Lease, c.Window)
 	for _, k := range provider.Kinds {
 		fmt.Fprintf(&b, `
 [connectors.%[1]s]
@@ -241,7 +242,7 @@ func (c *campaign) points() string {
 	s := failPoints[a] + "=kill:" + of(a)
 	switch {
 	case c.AtWire:
-		return s + ";at-wire=stop:0.1"
+		return "at-wire=stop:0.2"
 	case failPoints[b] == "at-wire", a == b:
 		return s
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // brief are the timings of the short storms.
-var brief = Timings{Call: 500 * time.Millisecond, Lands: 1500 * time.Millisecond, Visible: time.Second, Lease: time.Second}
+var brief = Timings{Call: 500 * time.Millisecond, Lands: 1500 * time.Millisecond, Visible: time.Second, Lease: time.Second, Window: 20 * time.Second}
 
 // TestStorm is a short campaign on each ledger, with the real program.
 func TestStorm(t *testing.T) {

@@ -50,7 +50,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	fs := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	fs.IntVar(&o.actions, "actions", 12_000, "actions of each campaign, over all kinds of provider")
+	fs.IntVar(&o.actions, "actions", 12_000, "actions of each campaign, over all kinds of provider; a third of it in those with stops")
 	fs.IntVar(&o.daemons, "daemons", 5, "daemons on one ledger")
 	fs.StringVar(&o.ledgers, "campaigns", "sqlite,postgres,sqlite-stops,postgres-stops", "which campaigns; -stops stops processes between check and write, too")
 	fs.Uint64Var(&o.seed, "seed", 1, "of the provider's faults")
@@ -86,9 +86,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	var results []*Result
 	for name := range strings.SplitSeq(o.ledgers, ",") {
-		c := Campaign{Actions: o.actions, Batch: max(60, o.actions/60), Daemons: o.daemons, Every: o.every, AtLeast: o.atLeast,
+		c := Campaign{Actions: o.actions, Batch: max(60, o.actions/24), Daemons: o.daemons, Every: o.every, AtLeast: o.atLeast,
 			AtMost: 3 * time.Minute, Quiet: 5 * time.Minute, Seed: o.seed, Failover: o.failover, Timings: usual}
-		c.Ledger, c.AtWire = strings.CutSuffix(name, "-stops")
+		if c.Ledger, c.AtWire = strings.CutSuffix(name, "-stops"); c.AtWire {
+			c.Actions, c.Batch = o.actions/3, max(60, o.actions/72)
+		}
 		switch c.Ledger {
 		case "sqlite":
 			c.Failover = false
@@ -107,7 +109,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // usual are the timings of a full run. A provider on this machine takes
 // milliseconds; the rest is room for the load of a storm.
-var usual = Timings{Call: time.Second, Lands: 2 * time.Second, Visible: 1500 * time.Millisecond, Lease: 2 * time.Second}
+var usual = Timings{Call: time.Second, Lands: 2 * time.Second, Visible: 1500 * time.Millisecond, Lease: 2 * time.Second, Window: 90 * time.Second}
 
 // report prints the tables, and says which promise was broken.
 func report(out io.Writer, file string, rs []*Result) error {
