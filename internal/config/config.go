@@ -170,6 +170,7 @@ func load(path string, src *source, env func(string) (string, bool)) (*Config, *
 	})
 	c.noteDefaultPolicy(r)
 	c.checkPolicies(r, &ps)
+	c.warnNotYet(r, &ps)
 
 	c.Policies.List, c.from = ps.list, ps.from
 	c.Policies.Version = c.version(nil)

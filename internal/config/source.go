@@ -35,6 +35,12 @@ func (s *source) line(path string) int {
 	return s.lines[""]
 }
 
+// has says whether the file mentions a path.
+func (s *source) has(path string) bool {
+	_, ok := s.lines[path]
+	return ok
+}
+
 // mark keeps the first line on which a path is mentioned.
 func (s *source) mark(path string, line int) {
 	if _, ok := s.lines[path]; !ok {
