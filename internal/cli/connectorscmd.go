@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,8 @@ import (
 	"github.com/recovery-ledger/reconcile/internal/duration"
 	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reconcile"
 )
 
 // connectorsOptions are the flags of connectors.
@@ -24,7 +25,8 @@ func newConnectors(a *app) *cobra.Command {
 		Use:   "connectors",
 		Short: "show what each connector can do, and how far its answers go",
 		Long: `connectors lists one row for each operation: how it is asked, when a negative
-answer counts and how many prove absence, what shows that the lookup works, what
+answer counts and how many prove absence (where the risk is normal: low needs 1,
+high one more), what shows that the lookup works, what
 at the system refuses a second effect, and what can be sent and checked.`,
 		Example: "  reconcile connectors\n  reconcile connectors --output json\n  reconcile connectors check billing",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -53,17 +55,34 @@ var connectorColumns = []render.Column{
 	{Name: "checks", Blank: "none"},
 }
 
+// connectorAllColumns are the same with what only describes a connector.
+var connectorAllColumns = append(connectorColumns[:len(connectorColumns):len(connectorColumns)],
+	render.Column{Name: "folds_keys"},
+	render.Column{Name: "replays_errors"},
+	render.Column{Name: "title"},
+	render.Column{Name: "facts"},
+)
+
 func (o connectorsOptions) run(a *app) error {
 	s, err := a.load()
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	cols := connectorAllColumns
+	if o.output == formatTable {
+		cols = connectorColumns
+	}
 	var rows [][]any
 	for _, name := range sortedKeys(s.connectors) {
 		info := s.connectors[name].Info()
+		var facts []string
 		for _, op := range info.Operations {
-			rows = append(rows, operationRow(info, op))
+			facts = factsOf(op) // those of the connector: the same for each
+			rows = append(rows, operationRow(info, op)[:len(cols)])
+		}
+		if about := joined("; ", append([]string{info.Title}, facts...)...); about != "" && o.output == formatTable {
+			a.note("connector %s: %s", name, about)
 		}
 		if len(info.Operations) == 0 {
 			a.note("connector %s has no operation", name)
@@ -72,7 +91,7 @@ func (o connectorsOptions) run(a *app) error {
 	if len(s.connectors) == 0 {
 		a.note("no connector in the config; see: reconcile init")
 	}
-	return a.rows(o.output, connectorColumns, render.Slice(rows), a.Now())
+	return a.rows(o.output, cols, render.Slice(rows), a.Now())
 }
 
 func operationRow(info connectors.Info, op connectors.Operation) []any {
@@ -83,8 +102,9 @@ func operationRow(info connectors.Info, op connectors.Operation) []any {
 	counts, absent, control := "never", "never", "none"
 	back := ""
 	if op.Lookup != connectors.LookupNone {
-		counts = duration.Format(op.LandsWithin + op.VisibleWithin)
-		absent = fmt.Sprintf("%d, %s apart", op.AbsentAfter, duration.Format(op.AbsentSpacing))
+		after, needed := negatives(op)
+		counts = duration.Format(after)
+		absent = fmt.Sprintf("%d, %s apart", needed, duration.Format(op.AbsentSpacing))
 		control = "youngest applied entry"
 		switch {
 		case op.Canary != "":
@@ -107,26 +127,46 @@ func operationRow(info connectors.Info, op connectors.Operation) []any {
 	for i, c := range op.Checks {
 		checks[i] = string(c)
 	}
-	return []any{info.Name, op.Name, lookup, counts, absent, back, control, refusesSecond(op), send, checks}
+	return []any{info.Name, op.Name, lookup, counts, absent, back, control, refusesSecond(op), send, checks,
+		info.KeyFold, op.ReplaysError, info.Title, factsOf(op)}
 }
 
-// refusesSecond says what at the system keeps a second effect from happening
-// (spec, section 5, "Risk").
+// factsOf are the facts of a definition, a line each.
+func factsOf(op connectors.Operation) []string {
+	facts := []string{}
+	for _, name := range sortedKeys(op.Facts) {
+		facts = append(facts, name+": "+op.Facts[name])
+	}
+	return facts
+}
+
+// anyTime is when the entries and answers below are made up.
+var anyTime = time.Unix(0, 0).UTC()
+
+// negatives asks the judge of answers how long after the last moment of a send
+// a negative begins to count, and how many of them prove absence where the risk
+// is normal.
+func negatives(op connectors.Operation) (after time.Duration, needed int) {
+	none := connectors.Answer{Complete: true}
+	if op.Removes { // what is still there is the negative
+		none.Records = []connectors.Record{{Standing: connectors.StandingApplied}}
+	}
+	j := reconcile.Judge(ledger.Entry{SendBy: anyTime}, nil, none,
+		reconcile.Question{Op: op, Risk: ledger.RiskNormal, Control: reconcile.ControlFound, AskedAt: anyTime, Findable: true})
+	return j.FirstCount.Sub(anyTime), j.Needed
+}
+
+// refusesSecond says what at the system keeps a second effect from happening,
+// for a key that was just sent.
 func refusesSecond(op connectors.Operation) string {
-	var by []string
-	if op.CarriesKey && op.KeepsKey > 0 {
-		by = append(by, fmt.Sprintf("key (%s, %s)", duration.Format(op.KeepsKey), op.KeyScope))
-	}
-	if op.Unique {
-		by = append(by, "unique")
-	}
-	if op.Repeatable {
-		by = append(by, "upsert")
-	}
-	if len(by) == 0 {
+	switch by := reconcile.RefusesSecond(ledger.Entry{KeySentAt: anyTime}, op, anyTime); by {
+	case "":
 		return "nothing"
+	case "key":
+		return fmt.Sprintf("key (%s, %s)", duration.Format(op.KeepsKey), op.KeyScope)
+	default:
+		return by
 	}
-	return strings.Join(by, ", ")
 }
 
 // connectorsCheckOptions are the flags of connectors check.

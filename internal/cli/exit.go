@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The exit codes (spec, section 9). An unknown code means failure.
+// The exit codes (docs/rules.md, section 9). An unknown code means failure.
 const (
 	ExitDone        = 0
 	ExitFailed      = 1   // failed, no such key, or part of the input refused
