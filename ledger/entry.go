@@ -147,8 +147,8 @@ func ReasonCode(reason string) string {
 	return code
 }
 
-// ClassOf is the report class of an entry: the rules of the spec's section 3,
-// in their order.
+// ClassOf is the report class of an entry: the rules of docs/rules.md,
+// section 3, in their order.
 func ClassOf(e Entry) ReportClass {
 	switch e.State {
 	case StateSettled:

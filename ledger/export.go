@@ -16,7 +16,7 @@ import (
 const exportVersion = 1
 
 // exportLine is one exported entry: the members of a record, and what only an
-// export carries. What has a name in the spec stands at the top; the rest of
+// export carries. What a list shows of an entry stands at the top; the rest of
 // the entry stands under "ledger", and the payload is added as its bytes.
 type exportLine struct {
 	Export          int       `json:"export"`

@@ -48,9 +48,9 @@ type ParseOptions struct {
 	Restore bool
 }
 
-// ParseRecord reads one record: one JSON object in the format of the spec's
-// section 2. It returns every mistake, not only the first; with any, the record
-// is not to be used. The record shares no memory with line.
+// ParseRecord reads one record: one JSON object as docs/rules.md, section 2,
+// has it. It returns every mistake, not only the first; with any, the record is
+// not to be used. The record shares no memory with line.
 //
 // An empty text, null and http_status 0 mean "not given". Of a member that
 // stands twice the last holds, as with PostgreSQL's jsonb. Names of members are

@@ -6,8 +6,8 @@ import (
 )
 
 // Record is one action as it is reported: a line of an import, the body of a
-// request, the argument of the SQL function (spec, section 2). ParseRecord
-// makes one, checked; zero values mean "not given".
+// request, the argument of the SQL function (docs/rules.md, section 2).
+// ParseRecord makes one, checked; zero values mean "not given".
 type Record struct {
 	ActionKey       string
 	Workflow        string

@@ -171,7 +171,7 @@ type Lease struct {
 }
 
 // Filter selects entries. Zero fields select all. The window is on last
-// activity (spec, section 9).
+// activity (docs/rules.md, section 9).
 type Filter struct {
 	Since, Until time.Time
 	Workflow     string

@@ -139,9 +139,9 @@ func Wait(e Entry, reason string, until time.Time) Entry {
 	return e
 }
 
-// legal lists, for each state, the states it may change to (spec, section 3).
-// Staying is always legal. docs/states.md holds the same table, compared by
-// test.
+// legal lists, for each state, the states it may change to (docs/rules.md,
+// section 3). Staying is always legal. docs/states.md holds the same table,
+// compared by test.
 var legal = map[State][]State{
 	"":             {StateInFlight, StateAmbiguous, StateRetryable, StateDeferred, StateEscalated, StateSettled},
 	StateInFlight:  {StateAmbiguous, StateRetryable, StateEscalated, StateSettled},

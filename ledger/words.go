@@ -76,7 +76,7 @@ const (
 	FindingCouldNotAsk Finding = "could_not_ask"
 )
 
-// Class is the class of a failure (spec, section 4).
+// Class is the class of a failure (docs/rules.md, section 4).
 type Class string
 
 // The classes. ClassNone is a success, or a result not yet known.
@@ -103,7 +103,7 @@ const (
 	ClassUnknown          Class = "unknown"
 )
 
-// Classes lists every class but ClassNone, sorted as in the spec.
+// Classes lists every class but ClassNone, in the order of docs/rules.md, section 4.
 func Classes() []Class {
 	return []Class{ClassValidation, ClassAuth, ClassPermission, ClassNotFound, ClassConflict, ClassAlreadyExists,
 		ClassDuplicateRequest, ClassRateLimit, ClassQuota, ClassTimeout, ClassNetwork, ClassUnavailable, ClassServerError,

@@ -9,7 +9,7 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// The gates of an advance, in their fixed order (spec, section 6): limits,
+// The gates of an advance, in their fixed order (docs/rules.md, section 6): limits,
 // siblings, the look, lifecycle, ownership, consent, approval. Each takes the
 // retryable entry and either stops it, with what becomes of it, or lets it go
 // on.

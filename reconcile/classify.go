@@ -66,7 +66,7 @@ func classOfStatus(status int) (c ledger.Class, notDone bool) {
 }
 
 // refusesBeforeActing lists the classes that by themselves say that nothing was
-// done, where no status speaks against it (spec, section 4).
+// done, where no status speaks against it (docs/rules.md, section 4).
 func refusesBeforeActing(c ledger.Class) bool {
 	switch c {
 	case ledger.ClassValidation, ledger.ClassAuth, ledger.ClassPermission, ledger.ClassNotFound, ledger.ClassRateLimit,

@@ -22,10 +22,10 @@ type Setting struct {
 }
 
 // LookIn is how long a person's entry waits between two looks while its effect
-// is unknown (spec, section 3: "still looked at daily").
+// is unknown (docs/rules.md, section 3).
 const LookIn = 24 * time.Hour
 
-// longestLookWait caps the doubling of the look rhythm (spec, section 5).
+// longestLookWait caps the doubling of the look rhythm (docs/rules.md, section 5).
 const longestLookWait = time.Hour
 
 func (s Setting) risk(e ledger.Entry) ledger.Risk { return e.Risk.Higher(s.Policy.Risk) }
@@ -66,8 +66,8 @@ type Decided struct {
 	Lag      bool // a hit after counted negatives: the lane's lag was greater than declared
 }
 
-// AfterLook says what becomes of an entry that was looked at (spec, section 3,
-// rows of ambiguous; section 5). A retryable entry stays as it is where the
+// AfterLook says what becomes of an entry that was looked at (docs/rules.md,
+// section 3, and section 5). A retryable entry stays as it is where the
 // look found nothing: that is all that a resend asks for.
 func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 	e.PolicyVersion = s.PolicyVersion
@@ -217,7 +217,7 @@ func (s Setting) drivenTooLong(e ledger.Entry) bool {
 
 // safeUnproven says whether a resend may be considered although absence is not
 // proven: the operation is repeatable, or nothing bounds the attempt and the
-// system itself refuses a second effect (spec, section 5, send_by). Every
+// system itself refuses a second effect (docs/rules.md, section 5, "send_by"). Every
 // attempt that has a bound must be past it.
 func (s Setting) safeUnproven(e ledger.Entry, l Look) bool {
 	if Driving(e, s.Now) || e.Effect != ledger.EffectUnknown || !l.Asked.After(e.SendBy) {

@@ -55,7 +55,7 @@ type Engine struct {
 	lastRun  time.Duration        // running clock at that moment
 }
 
-// defaultLease is the lease where none is configured (spec, section 7).
+// defaultLease is the lease where none is configured (docs/rules.md, section 7).
 const defaultLease = 60 * time.Second
 
 // New makes an engine.
@@ -111,7 +111,7 @@ func randomID(bytes int) string {
 }
 
 // stepTolerance is how far the ledger's clock may run apart from our own
-// between two readings (spec, section 12).
+// between two readings (docs/rules.md, section 12).
 const stepTolerance = 5 * time.Second
 
 // stepped compares a reading of the ledger's clock with our own running clock.

@@ -66,7 +66,7 @@ func quietUntil(e ledger.Entry, op connectors.Operation, lag int) time.Time {
 }
 
 // negativesNeeded is how many counting negatives prove absence at this risk
-// (spec, section 5, "Risk").
+// (docs/rules.md, section 5, "Risk").
 func negativesNeeded(r ledger.Risk, op connectors.Operation) int {
 	n := op.AbsentAfter
 	if n < 1 {
@@ -211,7 +211,7 @@ func (j Judgement) origin(e ledger.Entry, rs []connectors.Record, risk ledger.Ri
 }
 
 // negative judges an explicit none: whether it counts, and whether absence is
-// now proven (spec, section 5, "A negative counts only if").
+// now proven (docs/rules.md, section 5, "A negative").
 func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question) Judgement {
 	op, asked := q.Op, q.AskedAt
 	j.Negatives = e.Negatives

@@ -12,7 +12,7 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// Pauses of a lane (spec, section 7, table of defaults).
+// Pauses of a lane (docs/rules.md, section 7, defaults).
 const (
 	pauseFirst      = 5 * time.Second
 	pauseLongest    = 5 * time.Minute

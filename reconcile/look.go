@@ -12,7 +12,7 @@ import (
 )
 
 // controlFresh is how long a control that was found stands for later lookups of
-// the same operation (spec, section 5: within the minute before); a little
+// the same operation (docs/rules.md, section 5: within the minute before); a little
 // less, so that it is not too old when the call that relies on it goes out.
 const controlFresh = 50 * time.Second
 

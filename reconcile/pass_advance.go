@@ -11,7 +11,7 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// clearance is how long checks that passed let a send begin (spec, section 6).
+// clearance is how long checks that passed let a send begin (docs/rules.md, section 6).
 const clearance = 60 * time.Second
 
 // waitForPlace is how long a send waits before it asks again for one of the

@@ -60,8 +60,8 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 	})
 }
 
-// AfterPerson says what becomes of an entry by a person's action (spec, section
-// 3, rows of escalated and settled). It does no I/O.
+// AfterPerson says what becomes of an entry by a person's action (docs/rules.md,
+// section 3, "What a person may do"). It does no I/O.
 func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error) {
 	no := func(format string, args ...any) (ledger.Entry, error) {
 		return e, &NotAllowedError{ActionKey: e.ActionKey, Action: a.Action, Why: fmt.Sprintf(format, args...)}

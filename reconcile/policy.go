@@ -138,8 +138,8 @@ type Backoff struct {
 	Jitter float64 // up to this share is added, never taken away
 }
 
-// DefaultPolicy is what holds where a policy sets nothing (spec, section 7,
-// table of defaults). HasRetry is false: without a policy nothing is sent.
+// DefaultPolicy is what holds where a policy sets nothing (docs/rules.md,
+// section 7, defaults). HasRetry is false: without a policy nothing is sent.
 func DefaultPolicy() Policy {
 	return Policy{
 		Name:         "default",

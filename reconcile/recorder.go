@@ -504,9 +504,9 @@ func knowledge(a ledger.Attempt) int {
 	return k
 }
 
-// place says where an entry stands after news of its attempts (spec, section
-// 3). e is summarized; from is the state before, "" for a new one. void says
-// that earlier negatives are void.
+// place says where an entry stands after news of its attempts (docs/rules.md,
+// section 3). e is summarized; from is the state before, "" for a new one. void
+// says that earlier negatives are void.
 func place(e ledger.Entry, from ledger.State, as []ledger.Attempt, n news, s Setting) (next ledger.Entry, void bool) {
 	if e.Settled() {
 		return afterSettledNews(e, as, n, s), false
@@ -593,8 +593,8 @@ func inFlightUntil(as []ledger.Attempt, s Setting) time.Time {
 	return at
 }
 
-// defaultInFlightFor holds where the connector is not known (spec, section 7,
-// table of defaults).
+// defaultInFlightFor holds where the connector is not known (docs/rules.md,
+// section 7, defaults).
 const defaultInFlightFor = 15 * time.Minute
 
 // settleReported settles an entry whose success was reported.

@@ -114,8 +114,8 @@ func earlier(a, b time.Time) time.Time {
 
 // AfterFailure says what becomes of an open entry whose attempts all have
 // their result and none succeeded: looked at while the effect is unknown, tried
-// again where class and limits allow, else as after_max_attempts says (spec,
-// section 3, rows "error"). e is summarized.
+// again where class and limits allow, else as after_max_attempts says (docs/rules.md,
+// section 3). e is summarized.
 func AfterFailure(e ledger.Entry, as []ledger.Attempt, p Policy, op connectors.Operation, owners Owners, now time.Time) ledger.Entry {
 	s := Setting{Op: op, Policy: p, Owners: owners, Now: now}
 	last := lastFailure(as)

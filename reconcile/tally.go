@@ -6,7 +6,7 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// Tally is what one pass did. Its JSON form is a contract (spec, section 9).
+// Tally is what one pass did. Its JSON form is a contract (docs/rules.md, section 9).
 type Tally struct {
 	RunID         string        `json:"run_id"`
 	Since         *time.Time    `json:"since"` // null: no bound

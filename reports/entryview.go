@@ -7,8 +7,8 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// EntryView is an entry as lists show it. Its JSON form is a contract (spec,
-// section 9): the names of a record, and where it stands. Times that are not
+// EntryView is an entry as lists show it. Its JSON form is a contract
+// (docs/rules.md, section 9): the names of a record, and where it stands. Times that are not
 // set are null; lists never are.
 type EntryView struct {
 	ActionKey       string     `json:"action_key"`
@@ -100,7 +100,7 @@ func ViewEntry(e ledger.Entry, withPayload bool) EntryView {
 }
 
 // ShowView is everything known of one entry: the JSON form of show, a contract
-// (spec, section 9). Its lists are never null.
+// (docs/rules.md, section 9). Its lists are never null.
 type ShowView struct {
 	EntryView
 	Attempts []AttemptView  `json:"attempts"`

@@ -27,8 +27,8 @@ const (
 )
 
 // KindOf is the kind of a group: that of its most delicate failure, so that no
-// one retries a group by hand for its harmless part. Source: the product's
-// specification, section 4.
+// one retries a group by hand for its harmless part. Source:
+// docs/rules.md, section 4.
 func KindOf(c ledger.ReasonCount) Kind {
 	switch {
 	case c.HighRisk > 0:

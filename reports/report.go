@@ -16,9 +16,9 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// settleIn is how long after its end a window stays provisional. Source: the
-// product's specification, section 11: what was under way at the end of a
-// week may still come to its own end.
+// settleIn is how long after its end a window stays provisional. Source:
+// docs/rules.md, section 11: what was under way at the end of a week may still
+// come to its own end.
 const settleIn = 15 * time.Minute
 
 // lastDays is the window of a report that names none.

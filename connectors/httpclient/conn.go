@@ -50,8 +50,8 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 	}
 	c.writing++
 	c.mu.Unlock()
-	// A stop right here cannot be closed from this side: see the spec,
-	// section 6, "What cannot be closed".
+	// A stop right here cannot be closed from this side: see
+	// docs/rules.md, section 6, "What cannot be closed".
 	failpoint.Hit("at-wire")
 	n, err := c.Conn.Write(b)
 	c.mu.Lock()

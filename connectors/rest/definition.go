@@ -17,7 +17,7 @@ import (
 	"github.com/recovery-ledger/reconcile/connectors"
 )
 
-// Defaults where a definition says nothing. Source: spec, section 7.
+// Defaults where a definition says nothing. Source: docs/rules.md, section 7.
 const (
 	defaultTimeout       = 20 * time.Second
 	defaultLandsWithin   = 60 * time.Second

@@ -108,7 +108,7 @@ func mustOpen(t *testing.T, base, text string) *Connector {
 	return c
 }
 
-// billing is the example of the spec, section 8.
+// billing is the example of docs/connectors.md.
 const billing = `
 type = "rest"
 base_url = "https://billing.example/api"

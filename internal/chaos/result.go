@@ -194,7 +194,7 @@ func times(a provider.Action) string {
 	return s
 }
 
-// Broken are the promises of the spec, section 14, that did not hold.
+// Broken are the promises of docs/rules.md, section 14, that did not hold.
 func (r *Result) Broken() []string {
 	var broken []string
 	for _, t := range r.Kinds {

@@ -101,7 +101,7 @@ type Channel struct {
 }
 
 // The defaults of the config itself; those of a policy are
-// reconcile.DefaultPolicy (spec, section 7).
+// reconcile.DefaultPolicy (docs/rules.md, section 7).
 const (
 	defaultTimezone   = "UTC"
 	defaultLedgerURL  = "sqlite:reconcile.db"

@@ -51,7 +51,7 @@ func mustLoad(t *testing.T, files map[string]string, env ...string) *Config {
 	return c
 }
 
-// sample is the config of the spec, section 7, as it stands there.
+// sample is a config that sets something in every block.
 const sample = `timezone = "Europe/Berlin"              # dates on the command line, weeks in reports, cron lines
 policy_files = ["policies/*.yaml"]
 
@@ -105,7 +105,7 @@ repeats = false
 var sampleEnv = []string{"OPS_CHAT_WEBHOOK", "https://chat.example/hook/T0PS3CRET", "MAIL_USER", "mailer",
 	"MAIL_PASSWORD", "pa55word-of-mail", "HANDOVER_SECRET", "handover-s3cret"}
 
-// samplePolicy is the policy file of the spec, section 7.
+// samplePolicy is a policy file as docs/config.md shows one.
 const samplePolicy = `workflow: lead-intake
 step: create-task
 retry:

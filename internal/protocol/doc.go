@@ -6,7 +6,7 @@
 //
 // The model knows nothing of the product's code. Each rule that the product
 // rests on is a Guard here, a switch: with all of them on no world has a
-// duplicate of ours, a wrong settlement or a lost entry, but where the spec says
-// that nothing can close it; with any one of them off Explore finds the shortest
-// way to the harm. docs/protocol.md names the function that implements each.
+// duplicate of ours, a wrong settlement or a lost entry, but where nothing
+// can close it (docs/rules.md, section 6); with any one of them off Explore finds
+// the shortest way to the harm. docs/protocol.md names the function that implements each.
 package protocol

@@ -28,7 +28,7 @@ import (
 // happened.
 type Kind string
 
-// The kinds, as the spec splits them in section 14.
+// The kinds, as docs/rules.md, section 14, tells them apart.
 const (
 	Refuses Kind = "refuses" // refuses a second effect under the same key, and can be asked
 	Lookup  Kind = "lookup"  // can be asked, behind an index that lags, and refuses nothing
