@@ -6,6 +6,7 @@ package storm
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -54,7 +55,7 @@ var poisons = []string{poisonCut, poisonReset, poisonTorn, poisonSwallow, poison
 
 // NewProxy starts a proxy in front of upstream, a host:port.
 func NewProxy(upstream string, log *Log) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,8 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) serve(l *link, to string) {
 	var err error
-	if l.server, err = net.DialTimeout("tcp", to, 5*time.Second); err != nil {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	if l.server, err = d.DialContext(context.Background(), "tcp", to); err != nil {
 		_ = l.client.Close()
 		return
 	}
