@@ -28,7 +28,7 @@ PARALLEL ?= 2
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## see it work: a billing system that loses answers, and its recovery
@@ -70,6 +70,10 @@ chaos: deps ## the crash campaign, about ten minutes (CHAOS_ACTIONS=30000 for mo
 .PHONY: chaos-short
 chaos-short: deps ## a short crash campaign on both ledgers, about a minute
 	go run ./internal/chaos -actions 300 -daemons 2 -campaigns sqlite,postgres -at-least 10s -fast-clock=false
+
+.PHONY: chaos-river
+chaos-river: deps ## the same storm for River, a job queue, about twelve minutes
+	cd internal/bench/river && go run . -actions 3000 -at-most 90s -patience 90s
 
 .PHONY: deps
 deps: ## install what the tests need beside Go (Debian, as root)
