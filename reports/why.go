@@ -62,6 +62,7 @@ var meanings = map[string]meaning{
 	"second_refused":       {"the system itself refuses a second effect", true},
 	"unproven":             {"the system would no longer refuse a second effect, and nothing proves that it did not happen", true},
 	"clearance_lapsed":     {"it was not sent while its checks held; they are made again", true},
+	"not_sent":             {"sending stopped before it went out; its checks are made again", true},
 	"checks_passed":        {"all checks passed; it may be sent now", true},
 	"attempts_exhausted":   {"all attempts that the policy allows are used up", false},
 	"too_old":              {"it is older than the policy allows", false},
