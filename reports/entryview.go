@@ -9,7 +9,7 @@ import (
 
 // EntryView is an entry as lists show it. Its JSON form is a contract
 // (docs/rules.md, section 9): the names of a record, and where it stands. Times that are not
-// set are null; lists never are.
+// set are null; lists never are, and a risk that nobody gave is the normal one.
 type EntryView struct {
 	ActionKey       string     `json:"action_key"`
 	Workflow        string     `json:"workflow"`
@@ -74,7 +74,7 @@ func ViewEntry(e ledger.Entry, withPayload bool) EntryView {
 	v := EntryView{
 		ActionKey: e.ActionKey, Workflow: e.Workflow, WorkflowVersion: e.WorkflowVersion, RunID: e.RunID, StepID: e.StepID,
 		Connector: e.Connector, Operation: e.Operation, RecordID: e.RecordID, Subject: e.Subject, OutcomeKey: e.OutcomeKey,
-		Risk: string(e.Risk), Owner: e.Owner, OccurredAt: instant(e.OccurredAt), ReceivedAt: instant(e.ReceivedAt),
+		Risk: string(e.Risk.Higher(ledger.RiskNone)), Owner: e.Owner, OccurredAt: instant(e.OccurredAt), ReceivedAt: instant(e.ReceivedAt),
 		ProviderKey: e.ProviderKey, IdempotencyKey: e.EffectiveIdempotencyKey(), Keys: list(e.Keys), Replaces: e.Replaces,
 		Driver: e.Driver, DriverUntil: instant(e.DriverUntil),
 		PayloadDigest: e.PayloadDigest, PayloadSize: e.PayloadSize,

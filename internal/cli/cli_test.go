@@ -17,6 +17,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/internal/config"
 	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reconcile"
 )
 
 func TestExitCode(t *testing.T) {
@@ -168,6 +169,28 @@ func TestDocsNameEveryCommandAndFlag(t *testing.T) {
 		}
 	}
 	walk(newRoot(&app{}))
+}
+
+// TestShownRisk: the higher of the record's risk and the policy's holds.
+func TestShownRisk(t *testing.T) {
+	s := &session{cfg: &config.Config{Policies: reconcile.Policies{List: []reconcile.Policy{
+		{Match: reconcile.Match{Connector: "bank"}, Risk: ledger.RiskHigh},
+		{Match: reconcile.Match{Connector: "chat"}, Risk: ledger.RiskLow},
+	}}}}
+	for name, c := range map[string]struct {
+		connector    string
+		record, want ledger.Risk
+	}{
+		"nobody says one":      {"crm", ledger.RiskNone, ledger.RiskNormal},
+		"the record alone":     {"crm", ledger.RiskLow, ledger.RiskLow},
+		"the policy alone":     {"chat", ledger.RiskNone, ledger.RiskLow},
+		"the policy says more": {"bank", ledger.RiskNormal, ledger.RiskHigh},
+		"the record says more": {"chat", ledger.RiskHigh, ledger.RiskHigh},
+	} {
+		if got := s.shown(ledger.Entry{Connector: c.connector, Risk: c.record}).Risk; got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
 }
 
 func TestCountsText(t *testing.T) {

@@ -59,17 +59,7 @@ func (o entriesOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
-	if _, err := o.filter(a.Now(), s.zone); err != nil {
-		return err
-	}
-	if err := s.openLedger(ctx); err != nil {
-		return err
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	f, err := o.filter(now, s.zone)
+	f, now, err := s.selection(ctx, o.filterFlags, s.openLedger)
 	if err != nil {
 		return err
 	}
@@ -87,7 +77,7 @@ func (o entriesOptions) run(ctx context.Context, a *app) error {
 			limit = terminalRows
 		}
 	}
-	p := &pager{ctx: ctx, store: s.store, filter: f, after: o.after, limit: limit, payload: o.payload}
+	p := &pager{ctx: ctx, session: s, filter: f, after: o.after, limit: limit, payload: o.payload}
 	if o.output == formatJSON {
 		err = render.JSONArray(a.Out, func(yield func(reports.EntryView, error) bool) {
 			for e, err := range p.all {
@@ -119,7 +109,7 @@ func (o entriesOptions) run(ctx context.Context, a *app) error {
 // pager walks through entries by action key, a page at a time.
 type pager struct {
 	ctx     context.Context
-	store   ledger.Store
+	session *session
 	filter  ledger.Filter
 	after   string
 	limit   int // 0: all
@@ -148,7 +138,7 @@ func (p *pager) all(yield func(ledger.Entry, error) bool) {
 		if p.limit > 0 && p.limit-n < want {
 			want = p.limit - n + 1
 		}
-		es, err := p.store.Entries(p.ctx, p.filter, after, want, p.payload)
+		es, err := p.session.store.Entries(p.ctx, p.filter, after, want, p.payload)
 		if err != nil {
 			yield(ledger.Entry{}, err)
 			return
@@ -158,7 +148,7 @@ func (p *pager) all(yield func(ledger.Entry, error) bool) {
 				p.more = true
 				return
 			}
-			if !yield(e, nil) {
+			if !yield(p.session.shown(e), nil) {
 				return
 			}
 			n++

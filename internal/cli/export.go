@@ -37,17 +37,7 @@ func (o exportOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
-	if _, err := o.filter(a.Now(), s.zone); err != nil {
-		return err
-	}
-	if err := s.openLedger(ctx); err != nil {
-		return err
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	f, err := o.filter(now, s.zone)
+	f, _, err := s.selection(ctx, o.filterFlags, s.openLedger)
 	if err != nil {
 		return err
 	}

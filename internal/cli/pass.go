@@ -58,28 +58,17 @@ func (o passOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
-	// Whatever was typed wrong is told before the ledger is opened.
-	if _, err := o.filter(a.Now(), s.zone); err != nil {
-		return err
-	}
 	if o.connector != "" && s.connectors[o.connector] == nil {
 		return usagef("--connector: no connector %q in the config%s", o.connector, nearest.Hint(o.connector, sortedKeys(s.connectors)))
 	}
-	if err := s.openEngine(ctx); err != nil {
+	f, now, err := s.selection(ctx, o.filterFlags, s.openEngine)
+	if err != nil {
 		return err
 	}
 	if !o.dryRun {
 		if err := s.engine.Announce(ctx); err != nil {
 			return err
 		}
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	f, err := o.filter(now, s.zone)
-	if err != nil {
-		return err
 	}
 	a.note("%s", windowText(f.Since, f.Until))
 

@@ -24,7 +24,7 @@ type reportOptions struct {
 	by        []string
 	timezone  string
 	output    string
-	excel     bool
+	csv       render.CSVOptions // all but the delimiter
 	delimiter string
 }
 
@@ -78,15 +78,17 @@ its end a report is provisional, and says so.`,
 	fs.StringVar(&o.workflow, "workflow", "", "only entries of this `workflow`")
 	fs.StringVar(&o.connector, "connector", "", "only entries of this `connector`")
 	fs.StringVar(&o.operation, "operation", "", "only entries of this `operation`")
-	fs.BoolVar(&o.excel, "excel", false, "with --output csv: begin with a byte order mark, so that Excel reads it")
+	fs.BoolVar(&o.csv.Excel, "excel", false, "with --output csv: begin with a byte order mark, so that Excel reads it")
 	fs.StringVar(&o.delimiter, "delimiter", "", "with --output csv: the `character` between cells (default a comma; \\t is a tab)")
+	fs.BoolVar(&o.csv.TextIDs, "text-ids", false, "with --output csv: write long numbers and leading zeros as =\"0042\", for spreadsheets only")
+	fs.BoolVar(&o.csv.RawFormulas, "raw-formulas", false, "with --output csv: leave cells as they are that a spreadsheet would run, for programs only")
 	bindOutput(cmd, &o.output, texts(reports.Formats())...)
 	return cmd
 }
 
 // check tells what was typed wrong, before anything is opened.
 func (o reportOptions) check() (render.CSVOptions, error) {
-	csv := render.CSVOptions{Excel: o.excel, TextIDs: o.excel}
+	csv := o.csv
 	if reportMakers[o.name] == nil {
 		if slices.Contains(reportNames, o.name) {
 			return csv, notYet("report " + o.name)
@@ -96,8 +98,8 @@ func (o reportOptions) check() (render.CSVOptions, error) {
 	if o.week != "" && (o.since != "" || o.until != "") {
 		return csv, usagef("--week is a window of its own; leave --since and --until out")
 	}
-	if o.output != formatCSV && (o.excel || o.delimiter != "") {
-		return csv, usagef("--excel and --delimiter work with --output csv only")
+	if o.output != formatCSV && (o.csv != render.CSVOptions{} || o.delimiter != "") {
+		return csv, usagef("--excel, --delimiter, --text-ids and --raw-formulas work with --output csv only")
 	}
 	if o.delimiter != "" {
 		d, err := render.ParseDelimiter(o.delimiter)

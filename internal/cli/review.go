@@ -62,21 +62,11 @@ func (o reviewListOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
-	if _, err := o.filter(a.Now(), s.zone); err != nil {
-		return err
-	}
-	if err := s.openLedger(ctx); err != nil {
-		return err
-	}
-	now, err := s.store.Now(ctx)
+	f, now, err := s.selection(ctx, o.filterFlags, s.openLedger)
 	if err != nil {
 		return err
 	}
-	f, err := o.filter(now, s.zone)
-	if err != nil {
-		return err
-	}
-	es, err := waiting(ctx, s.store, f)
+	es, err := waiting(ctx, s, f)
 	if err != nil {
 		return err
 	}
@@ -112,7 +102,7 @@ func (o reviewListOptions) run(ctx context.Context, a *app) error {
 
 // waiting lists escalated entries and those with an open flag, longest due
 // first; those without a due time come last.
-func waiting(ctx context.Context, store ledger.Store, f ledger.Filter) ([]ledger.Entry, error) {
+func waiting(ctx context.Context, s *session, f ledger.Filter) ([]ledger.Entry, error) {
 	var out []ledger.Entry
 	for _, flagged := range []bool{false, true} {
 		g := f
@@ -120,7 +110,7 @@ func waiting(ctx context.Context, store ledger.Store, f ledger.Filter) ([]ledger
 		if !flagged {
 			g.State = ledger.StateEscalated
 		}
-		p := &pager{ctx: ctx, store: store, filter: g}
+		p := &pager{ctx: ctx, session: s, filter: g}
 		for e, err := range p.all {
 			if err != nil {
 				return nil, err

@@ -177,16 +177,10 @@ func (o reviewOptions) run(ctx context.Context, a *app) error {
 	if _, err := o.check(a.Now(), s.zone); err != nil {
 		return err
 	}
-	if _, err := o.filter(a.Now(), s.zone); err != nil {
-		return err
-	}
 	if !o.yes && !o.dryRun && !(a.InTerminal && a.ErrTerminal) {
 		return usagef("review %s asks before it acts; there is nobody to ask, so give --yes (nothing was done)", o.action)
 	}
-	if err := s.openEngine(ctx); err != nil {
-		return err
-	}
-	now, err := s.store.Now(ctx)
+	f, now, err := s.selection(ctx, o.filterFlags, s.openEngine)
 	if err != nil {
 		return err
 	}
@@ -196,11 +190,7 @@ func (o reviewOptions) run(ctx context.Context, a *app) error {
 	}
 	keys := o.keys
 	if len(keys) == 0 {
-		f, err := o.filter(now, s.zone)
-		if err != nil {
-			return err
-		}
-		es, err := waiting(ctx, s.store, f)
+		es, err := waiting(ctx, s, f)
 		if err != nil {
 			return err
 		}

@@ -100,6 +100,30 @@ func (s *session) openEngine(ctx context.Context) error {
 	return nil
 }
 
+// selection opens the ledger, or the engine over it, and reads which entries
+// are meant, at the ledger's time now. Whatever was typed wrong is told before
+// anything is opened.
+func (s *session) selection(ctx context.Context, flags filterFlags, open func(context.Context) error) (f ledger.Filter, now time.Time, err error) {
+	if _, err := flags.filter(s.app.Now(), s.zone); err != nil {
+		return f, now, err
+	}
+	if err := open(ctx); err != nil {
+		return f, now, err
+	}
+	if now, err = s.store.Now(ctx); err != nil {
+		return f, now, err
+	}
+	f, err = flags.filter(now, s.zone)
+	return f, now, err
+}
+
+// shown is an entry as it is shown: under the risk that holds for it, the
+// higher of its record's and its policy's.
+func (s *session) shown(e ledger.Entry) ledger.Entry {
+	e.Risk = e.Risk.Higher(s.cfg.Policies.For(e).Risk)
+	return e
+}
+
 // recorder is what makes entries of records.
 func (s *session) recorder() *reconcile.Recorder {
 	return &reconcile.Recorder{Connectors: s.connectors, Policies: s.cfg.Policies, Owners: s.cfg.Owners,

@@ -57,6 +57,7 @@ func (o showOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	st.Entry = s.shown(st.Entry)
 	evidence, err := s.store.Evidence(ctx, st.Entry.ID)
 	if err != nil {
 		return err
