@@ -282,6 +282,28 @@ func TestWireCases(t *testing.T) {
 			}
 			w.want("k037", ledger.StateEscalated, "outcome_unknown: bad_key")
 		},
+		"no answer to a send within the timeout, and it was done: found, not repeated": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWire(t, open, map[string]string{"pay": `timeout = "2s"` + "\n"})
+			y := w.sites["pay"]
+			y.onSend = func(int, string) (reply, bool) { return reply{hang: true}.butMade(), true }
+			w.report(w.at("pay", "k", limited))
+			// On a machine that is busy the two seconds may be over before the
+			// first byte: then nothing is sent, and that does not count.
+			for range 10 {
+				w.clock.advance(2 * time.Minute)
+				if w.pass(); len(y.sends) > 0 {
+					break
+				}
+			}
+			if a := w.last("k"); a.Class != ledger.ClassTimeout || a.Effect != unknown || !a.Counts {
+				t.Errorf("class %q, effect %q, counts %v", a.Class, a.Effect, a.Counts)
+			}
+			w.hours(time.Hour)
+			w.want("k", ledger.StateSettled, "found")
+			if len(y.sends) != 1 || y.effects("k") != 1 {
+				t.Errorf("%d sends, %d effects", len(y.sends), y.effects("k"))
+			}
+		},
 		"C03 C06 after a request in progress the same key and the same bytes are sent again": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWire(t, open, map[string]string{"pay": stripe})
 			y := w.sites["pay"]

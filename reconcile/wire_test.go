@@ -404,7 +404,6 @@ func sendCases() map[string]sendCase {
 		"a redirect is not followed":                     doubted("", says(307, "", "Location", "https://elsewhere.example/"), ledger.ClassUnknown, "redirects are not followed").with(sent),
 		"the answer is cut in its body, and it was done": doubted("", reply{status: 201, body: `{"id":"id-`, cut: true}, ledger.ClassNetwork, "").with(sent),
 		"the connection breaks instead of an answer":     doubted("", reply{cut: true}, ledger.ClassNetwork, ""),
-		"no answer within the timeout, and it was done":  doubted(`timeout = "2s"`+"\n", reply{hang: true}, ledger.ClassTimeout, "").with(sent),
 
 		"E01 THROTTLED in a 200":              limitedFor(shopify, throttled(50), ledger.ClassRateLimit, 0),
 		"E01 a text that only holds the word": doubted(shopify, says(200, `{"errors":[{"message":"title 'Throttled' is taken"}]}`), ledger.ClassUnknown, "title 'Throttled' is taken"),
