@@ -164,7 +164,7 @@ func (p *Provider) Serve(ctx context.Context) (addr string, stop func(), err err
 	go func() { done <- srv.Serve(l) }()
 	return l.Addr().String(), func() {
 		_ = srv.Close() // an answer that is held back must not hold the end
-		<-done //nolint:errcheck // it says that it was closed
+		<-done          //nolint:errcheck // it says that it was closed
 		p.Settle()
 	}, nil
 }
