@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var results []*Result
 	for name := range strings.SplitSeq(o.ledgers, ",") {
 		c := Campaign{Actions: o.actions, Batch: max(60, o.actions/24), Daemons: o.daemons, Every: o.every, AtLeast: o.atLeast,
-			AtMost: 3 * time.Minute, Quiet: 5 * time.Minute, Seed: o.seed, Failover: o.failover, Timings: usual}
+			AtMost: 3 * time.Minute, Quiet: 10 * time.Minute, Seed: o.seed, Failover: o.failover, Timings: usual}
 		if c.Ledger, c.AtWire = strings.CutSuffix(name, "-stops"); c.AtWire {
 			c.Actions, c.Batch = o.actions/3, max(60, o.actions/72)
 		}
@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // usual are the timings of a full run. A provider on this machine takes
 // milliseconds; the rest is room for the load of a storm.
-var usual = Timings{Call: time.Second, Lands: 2 * time.Second, Visible: 1500 * time.Millisecond, Lease: 2 * time.Second, Window: 90 * time.Second}
+var usual = Timings{Call: time.Second, Lands: 2 * time.Second, Visible: 1500 * time.Millisecond, Lease: 2 * time.Second, Window: 4 * time.Minute}
 
 // report prints the tables, and says which promise was broken.
 func report(out io.Writer, file string, rs []*Result) error {
