@@ -163,6 +163,15 @@ func verified(e ledger.Entry, l Look) ledger.Entry {
 		e = e.WithFlag(ledger.FlagDuplicate)
 		e.Reason = l.Reason
 	}
+	there := l.Finding == ledger.FindingApplied || l.Finding == ledger.FindingPending || l.Finding == ledger.FindingReversed || l.Finding == ledger.FindingDuplicate
+	if there && e.Outcome != ledger.OutcomeApplied {
+		// It was settled as not applied, and it happened all the same.
+		e = e.WithFlag(ledger.FlagConflict)
+		e.Effect = ledger.EffectDone
+		if e.RemoteID == "" {
+			e.RemoteID = l.RemoteID
+		}
+	}
 	e.Class = ledger.ClassOf(e)
 	return e
 }

@@ -193,6 +193,16 @@ func TestAfterLook(t *testing.T) {
 					t.Errorf("got %+v", d.Next)
 				}
 			}},
+		"settled not applied, and a look finds it all the same: flagged conflict, outcome kept": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeNotApplied, ledger.ByPerson, "cancel", t0), t0)
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingApplied, Reason: "found", RemoteID: "9"}}, want: ledger.StateSettled, reason: "cancel",
+			check: func(t *testing.T, d Decided) {
+				if !d.Next.HasFlag(ledger.FlagConflict) || d.Next.Outcome != ledger.OutcomeNotApplied || d.Next.Effect != ledger.EffectDone || d.Next.RemoteID != "9" {
+					t.Errorf("got %+v", d.Next)
+				}
+			}},
 		"looked at once more after a resend: a second record is flagged, not hidden": {
 			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
 				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
@@ -536,6 +546,8 @@ func TestAfterPerson(t *testing.T) {
 		"a settled entry is not retried": {entry: ledger.Settle(ledger.Entry{}, ledger.OutcomeApplied, ledger.ByLook, "found", t0), action: PersonAction{Action: ledger.ActionRetry}, refused: true},
 		"a settled entry that nothing contradicts is not corrected": {entry: ledger.Settle(ledger.Entry{}, ledger.OutcomeApplied, ledger.ByLook, "found", t0),
 			action: PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeNotApplied}, refused: true},
+		"what a person settled is corrected by a person": {entry: ledger.Settle(ledger.Entry{}, ledger.OutcomeUnknown, ledger.ByPerson, "cancel", t0),
+			action: PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeNotApplied}, want: ledger.StateSettled, outcome: ledger.OutcomeNotApplied},
 		"a settled entry with an open flag is corrected": {entry: ledger.Settle(ledger.Entry{}, ledger.OutcomeNotApplied, ledger.ByCheck, "x", t0).WithFlag(ledger.FlagConflict),
 			action: PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeApplied}, want: ledger.StateSettled, outcome: ledger.OutcomeApplied},
 	}

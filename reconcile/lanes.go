@@ -18,8 +18,9 @@ const (
 	pauseLongest    = 5 * time.Minute
 	failuresToPause = 5 // in a row; some kinds pause at once
 
-	// pauseBeyond stands for a wait that overflowed: longer than any window.
-	pauseBeyond = 30 * 24 * time.Hour
+	// pauseBeyond stands for a wait that overflowed. One odd header must not put
+	// a lane out of use for good: it is tried again by the hour.
+	pauseBeyond = time.Hour
 )
 
 // Lanes paces calls and pauses lanes. Rates and pauses are shared through the

@@ -725,6 +725,9 @@ func (r *run) finish(ctx context.Context, err error) (Tally, error) {
 	for _, l := range r.leases {
 		held = append(held, l)
 	}
+	if ctx.Err() != nil { // what was due and not worked on any more
+		r.tally.Counts.Skipped += max(0, r.total-r.done-r.tally.Counts.CouldNotAsk)
+	}
 	t := r.tally
 	r.mu.Unlock()
 	sort.Slice(t.Entries, func(i, j int) bool { return t.Entries[i].ActionKey < t.Entries[j].ActionKey })

@@ -159,15 +159,16 @@ func suffixNote(n string) string {
 	return ": " + n
 }
 
-// afterSettled closes open flags, or corrects the outcome where a flag stands
-// for a contradiction; both outcomes stay in the history.
+// afterSettled closes open flags, or corrects the outcome: where a flag stands
+// for a contradiction, or where a person gave the outcome. Both stay in the
+// history.
 func afterSettled(e ledger.Entry, a PersonAction, s Setting, reason string, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
 	if a.Action != ledger.ActionResolve {
 		return no("it is settled; only resolve closes its flags or corrects it")
 	}
 	if a.Outcome != ledger.OutcomeNone && a.Outcome != e.Outcome {
-		if len(e.Flags) == 0 {
-			return no("it is settled %s and nothing contradicts that", e.Outcome)
+		if len(e.Flags) == 0 && e.SettledBy != ledger.ByPerson {
+			return no("it is settled %s on evidence, and nothing contradicts that", e.Outcome)
 		}
 		e.Flags = nil
 		return ledger.Settle(e, a.Outcome, ledger.ByPerson, reason, s.Now), nil

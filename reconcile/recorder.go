@@ -666,8 +666,7 @@ func (r *Recorder) restore(rec ledger.Record, now time.Time) ledger.Recording {
 func (r *Recorder) recording(d ledger.Recording, before, e ledger.Entry) ledger.Recording {
 	e.Class = ledger.ClassOf(e)
 	d.Entry = e
-	if before.State != e.State || before.Class != e.Class || before.Owner != e.Owner || !slices.Equal(before.Flags, e.Flags) ||
-		ledger.ReasonCode(before.Reason) != ledger.ReasonCode(e.Reason) {
+	if ledger.LeavesHistory(before, e) {
 		d.History = []ledger.History{r.row(before, e)}
 		if before.State != "" {
 			d.History[0].Note = note(d.Attempts)

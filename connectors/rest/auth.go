@@ -145,12 +145,8 @@ func (d *definition) setBasic(user, password string) {
 }
 
 func (d *definition) login(t *table) {
-	for _, leaf := range leaves(t.m["json"]) {
-		d.secrets = append(d.secrets, leaf)
-	}
-	for _, leaf := range leaves(t.m["form"]) {
-		d.secrets = append(d.secrets, leaf)
-	}
+	d.secrets = append(d.secrets, leaves(t.m["json"])...)
+	d.secrets = append(d.secrets, leaves(t.m["form"])...)
 	d.auth.login = d.request(t, staticOnly, d.timings.timeout)
 	d.auth.token = d.selector(t, "token")
 	if !t.has("token") {

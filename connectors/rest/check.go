@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/recovery-ledger/reconcile/connectors"
 )
@@ -256,23 +257,43 @@ func (st *checkState) verdict(name connectors.CheckName, r *verdictRule, doc doc
 		if withValue {
 			value = st.c.mask.Load().Line(text, 200)
 		}
-		if kind == connectors.VerdictRefuse {
+		var err *connectors.Error
+		switch kind {
+		case connectors.VerdictRefuse:
 			detail = fmt.Sprintf("%s is %q", r.path.text, st.c.mask.Load().Line(text, 200))
+		case connectors.VerdictUnread:
+			detail = fmt.Sprintf("%s is %q: %s", r.path.text, st.c.mask.Load().Line(text, 200), detail)
+			err = &connectors.Error{Kind: connectors.KindMalformed, Pauses: "entry", Message: detail}
 		}
-		st.put(name, kind, value, detail, nil)
+		st.put(name, kind, value, detail, err)
 	}
 }
 
 // of judges one text: what is denied refuses, what is allowed passes; without
-// lists a true value passes.
+// lists a true value passes, and of consent nothing else does.
 func (r *verdictRule) of(text string) (connectors.VerdictKind, string) {
 	switch {
 	case slices.Contains(r.deny, text):
 		return connectors.VerdictRefuse, ""
 	case len(r.allow) > 0 && !slices.Contains(r.allow, text):
 		return connectors.VerdictRefuse, ""
-	case len(r.allow) == 0 && r.deny == nil && !truthy(text):
+	case len(r.allow) > 0 || r.deny != nil || yes(text):
+		return connectors.VerdictPass, ""
+	case no(text) || !r.consent && !truthy(text):
 		return connectors.VerdictRefuse, ""
+	case r.consent:
+		// Whether "unsubscribed" is a yes is not guessed.
+		return connectors.VerdictUnread, "is neither a yes nor a no; say which values pass with consent_allow, or which refuse with consent_deny"
 	}
 	return connectors.VerdictPass, ""
+}
+
+// yes and no say what a text stands for that is a truth value in JSON or is
+// commonly written for one.
+func yes(text string) bool {
+	return slices.Contains([]string{"true", "yes", "y", "on", "1"}, strings.ToLower(strings.TrimSpace(text)))
+}
+
+func no(text string) bool {
+	return slices.Contains([]string{"false", "no", "n", "off", "0", "null", "none", ""}, strings.ToLower(strings.TrimSpace(text)))
 }

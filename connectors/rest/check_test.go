@@ -119,3 +119,22 @@ func TestChecks(t *testing.T) {
 		})
 	}
 }
+
+func TestConsentIsNotGuessed(t *testing.T) {
+	const pass, refuse, unread = connectors.VerdictPass, connectors.VerdictRefuse, connectors.VerdictUnread
+	for text, want := range map[string]connectors.VerdictKind{
+		"true": pass, "yes": pass, "Y": pass, "1": pass, "on": pass,
+		"false": refuse, "FALSE": refuse, "no": refuse, "N": refuse, "0": refuse, "": refuse, "off": refuse,
+		"unsubscribed": unread, "2026-01-01": unread, "2": unread,
+	} {
+		if got, _ := (&verdictRule{consent: true}).of(text); got != want {
+			t.Errorf("consent %q: got %s, want %s", text, got, want)
+		}
+	}
+	if got, _ := (&verdictRule{}).of("customer"); got != pass {
+		t.Errorf("a stage without lists: got %s", got)
+	}
+	if got, _ := (&verdictRule{consent: true, deny: []string{"unsubscribed"}}).of("subscribed"); got != pass {
+		t.Errorf("with a list what is not denied passes: got %s", got)
+	}
+}

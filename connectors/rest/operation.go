@@ -104,6 +104,7 @@ type verdictRule struct {
 	path        *selector
 	allow, deny []string
 	missing     connectors.VerdictKind
+	consent     bool // what is neither a yes nor a no is not guessed
 }
 
 type probeBlock struct {
@@ -695,7 +696,7 @@ func (d *definition) check(t *table, timeout time.Duration) *checkBlock {
 }
 
 func (d *definition) verdictRule(t *table, name string) *verdictRule {
-	v := &verdictRule{path: d.selector(t, name)}
+	v := &verdictRule{path: d.selector(t, name), consent: name == "consent"}
 	v.allow, v.deny = d.strings(t, name+"_allow"), d.strings(t, name+"_deny")
 	v.missing = t.verdict(name + "_missing")
 	if v.path == nil {

@@ -106,7 +106,7 @@ func (d *definition) parseSelector(text string) (*selector, error) {
 		}
 		p, err := jsonpath.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q is not a path: %v", text, err)
+			return nil, fmt.Errorf("%q is not a path: %w", text, err)
 		}
 		return &selector{text: text, path: p}, nil
 	}

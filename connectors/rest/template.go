@@ -391,7 +391,7 @@ func (d *definition) constantText(h *placeholder, whole bool) (string, error) {
 	if enc := encoders[name]; enc != nil {
 		text, err = enc(text)
 		if err != nil {
-			return "", fmt.Errorf("{%s}: %v", h.name, err)
+			return "", fmt.Errorf("{%s}: %w", h.name, err)
 		}
 	}
 	if why := unclean(text); why != "" {

@@ -200,7 +200,7 @@ func TestVersion(t *testing.T) {
 	if version(base, "v2") == was {
 		t.Error("another built-in definition: the version did not change")
 	}
-	if version(base, "") != version(base, "") {
+	if again := version(base, ""); again != version(base, "") {
 		t.Error("two readings differ")
 	}
 }

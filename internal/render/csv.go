@@ -2,6 +2,7 @@ package render
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -60,11 +61,12 @@ func CSV(w io.Writer, header []string, rows Rows, o CSVOptions) error {
 	for i, h := range header {
 		cells[i] = h
 	}
-	line(b, cells, o)
+	if err := line(b, cells, o); err != nil {
+		return err
+	}
 	for row, err := range rows {
 		if err != nil {
-			b.Flush()
-			return err
+			return errors.Join(err, b.Flush()) // the rows that came are good
 		}
 		if err := line(b, row, o); err != nil {
 			return err

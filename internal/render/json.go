@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -30,8 +31,7 @@ func JSONArray[T any](w io.Writer, items iter.Seq2[T, error]) error {
 	between := "[\n  "
 	for v, err := range items {
 		if err != nil {
-			b.Flush()
-			return err
+			return errors.Join(err, b.Flush()) // the items that came are good
 		}
 		p, err := encode(v, "  ")
 		if err != nil {

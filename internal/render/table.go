@@ -2,6 +2,7 @@ package render
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -92,8 +93,7 @@ func tabs(w io.Writer, s TableSpec) error {
 	fmt.Fprintln(b, strings.Join(names, "\t"))
 	for row, err := range s.Rows {
 		if err != nil {
-			b.Flush() // the rows that came are good; the error says that more is missing
-			return err
+			return errors.Join(err, b.Flush()) // the rows that came are good; the error says that more is missing
 		}
 		if _, err := fmt.Fprintln(b, strings.Join(texts(s, row), "\t")); err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/recovery-ledger/reconcile/internal/failpoint"
 	"github.com/recovery-ledger/reconcile/ledger"
@@ -69,6 +70,10 @@ var _ ledger.Store = (*Store)(nil)
 const (
 	repeats    = 6
 	firstPause = 5 * time.Millisecond
+
+	// lockedRepeats is how often a transaction is repeated that found the SQLite
+	// file held by others for the whole busy timeout.
+	lockedRepeats = 2
 )
 
 // Open opens the ledger at a URL: sqlite:FILE, or postgres://… . A SQLite
@@ -146,7 +151,7 @@ func (s *Store) connectSQLite(ctx context.Context, path string) error {
 		return err
 	}
 	if s.clock == nil {
-		s.clock = time.Now
+		s.clock = hostClock
 	}
 	// A new ledger holds personal data: nobody but its user reads it. The files
 	// that SQLite lays beside it take its mode.
@@ -364,7 +369,10 @@ func (s *Store) write(ctx context.Context, what string, f func(tx *sqlx.Tx) erro
 		if err == nil {
 			return nil
 		}
-		if k := s.d.fault(err); try > repeats || k != faultTransient && k != faultUnique {
+		switch k := s.d.fault(err); {
+		case try <= repeats && (k == faultTransient || k == faultUnique):
+		case try <= lockedRepeats && k == faultLocked: // each has waited for the busy timeout already
+		default:
 			return fmt.Errorf("%s: %w", what, s.explain(ctx, err))
 		}
 		// The half that is random keeps two from meeting again and again.
@@ -386,7 +394,7 @@ func (s *Store) once(ctx context.Context, f func(tx *sqlx.Tx) error) (err error)
 	if s.d == postgres {
 		err := conn.Raw(func(dc any) error {
 			pq.SetNoticeHandler(dc.(driver.Conn), func(n *pq.Error) {
-				if n.Severity == pq.Ewarning {
+				if n.Severity == pqerror.SeverityWarning {
 					warned.Store(n)
 				}
 			})
