@@ -110,6 +110,19 @@ func newRoot(a *app) *cobra.Command {
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "config `file` (default ./reconcile.toml, then the user's config folder; env RECONCILE_CONFIG)")
 	root.PersistentFlags().StringVar(&a.ledgerURL, "ledger", "", "ledger `url`: sqlite:FILE or postgres://… (env RECONCILE_LEDGER; default reconcile.db beside the config)")
 	root.SetFlagErrorFunc(flagError)
+	// An unset variable in a script must not select everything.
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		var empty []string
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if f.Value.Type() == "string" && f.Value.String() == "" {
+				empty = append(empty, "--"+f.Name)
+			}
+		})
+		if len(empty) > 0 {
+			return usagef("%s: given, but empty; give a value, or leave it out", strings.Join(empty, ", "))
+		}
+		return nil
+	}
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(),
 		`{{if .HasAvailableSubCommands}}
 
@@ -147,6 +160,12 @@ Use "{{.CommandPath}} [command] --help" for more information about a command.{{e
 	for name, short := range map[string]string{"help": "show the help of a command", "completion": "print a completion script for bash, zsh, fish or powershell"} {
 		if c, _, err := root.Find([]string{name}); err == nil && c != root {
 			c.Short = short
+			if name == "completion" {
+				c.Args = nil
+				c.RunE = func(cmd *cobra.Command, args []string) error {
+					return usagef("completion: name the shell: bash, zsh, fish or powershell%s", nearest.Hint(strings.Join(args, " "), commandNames(cmd)))
+				}
+			}
 		}
 	}
 	return root

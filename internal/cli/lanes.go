@@ -63,16 +63,26 @@ func (o lanesOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	by, err := s.store.Meta(ctx, ledger.MetaHeld)
+	if err != nil {
+		return err
+	}
+	if by != "" {
+		a.note("sends are on hold for the whole ledger, by %s; reconcile resume lets them go", by)
+		for i := range lanes {
+			lanes[i].Held = true
+		}
+	}
 	due, err := s.store.Due(ctx, ledger.Filter{})
 	if err != nil {
 		return err
 	}
-	return a.rows(o.output, laneColumns, render.Slice(laneRows(s, lanes, due, now)), now)
+	return a.rows(o.output, laneColumns, render.Slice(laneRows(s, lanes, due, now, by != "")), now)
 }
 
 // laneRows puts together the lanes of the config, those that the ledger knows,
-// and those that have something due.
-func laneRows(s *session, lanes []ledger.Lane, due []ledger.Due, now time.Time) [][]any {
+// and those that have something due. held: the whole ledger is.
+func laneRows(s *session, lanes []ledger.Lane, due []ledger.Due, now time.Time, held bool) [][]any {
 	type row struct {
 		lane       ledger.Lane
 		connectors []string
@@ -83,7 +93,7 @@ func laneRows(s *session, lanes []ledger.Lane, due []ledger.Due, now time.Time) 
 	at := func(name string) *row {
 		r := all[name]
 		if r == nil {
-			r = &row{lane: ledger.Lane{Name: name, LagFactor: 1}, connectors: []string{}, due: map[ledger.Work]int{}}
+			r = &row{lane: ledger.Lane{Name: name, LagFactor: 1, Held: held}, connectors: []string{}, due: map[ledger.Work]int{}}
 			all[name] = r
 		}
 		return r
