@@ -55,10 +55,11 @@ func TestServerThatRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing, wrong := *u, *u
+	missing, wrong, tls := *u, *u, *u
+	tls.RawQuery = "sslmode=require" // the test server has none
 	missing.Path = "/nowhere"
 	wrong.User = url.UserPassword(u.User.Username(), "s3cret")
-	for want, u := range map[string]url.URL{"create it, then run reconcile migrate": missing, "check user and password": wrong} {
+	for want, u := range map[string]url.URL{"create it, then run reconcile migrate": missing, "check user and password": wrong, "add ?sslmode=disable": tls} {
 		if _, err := sqlstore.Open(t.Context(), u.String(), sqlstore.Options{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v, want %q", err, want)
 		}

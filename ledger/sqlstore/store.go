@@ -478,8 +478,11 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case faultLogin:
 		return fmt.Errorf("the server refused the login; check user and password in the URL: %w", err)
 	}
+	if errors.Is(err, pq.ErrSSLNotSupported) {
+		return fmt.Errorf("the server offers no TLS; turn it on there, or, on this host or a network that you trust, add ?sslmode=disable to the URL: %w", err)
+	}
 	var netErr *net.OpError
-	if errors.As(err, &netErr) {
+	if errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, driver.ErrBadConn) {
 		return fmt.Errorf("the database cannot be reached; check host, port and that the server runs: %w", err)
 	}
 	return err
