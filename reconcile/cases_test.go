@@ -470,6 +470,23 @@ func TestCases(t *testing.T) {
 			w.want("k", ledger.StateEscalated, "outcome_unknown: platform_retries")
 			w.wantEffects("k", 0, 0)
 		},
+		"what was made under our key and is not shown raises an alert, not silence": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.sys.sendAs = func(s connectors.Send) (bool, connectors.SendResult) {
+				w.sys.makeLocked("under another key", "INV-1")
+				return false, answered("INV-1")
+			}
+			w.report(w.line("k", timeout))
+			var notes []string
+			for range 40 {
+				notes = append(notes, w.pass().Notes...)
+				w.clock.advance(15 * time.Second)
+			}
+			w.want("k", ledger.StateSettled, "sent")
+			if len(notes) != 1 || !strings.HasPrefix(notes[0], "own_not_shown") {
+				t.Errorf("notes %q", notes)
+			}
+		},
 		"an unknown connector is named, and its entries wait untouched": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			w.report(strings.Replace(w.line("k", timeout), `"billing"`, `"nowhere"`, 1), w.line("ok", timeout))

@@ -206,6 +206,11 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 				Lag: st.lane.LagFactor, Version: j.info.Version, Findable: findable(j.conn, e.Entry)})
 			l.Asked = a.at
 			out[i].decided = AfterLook(e.Entry, e.Attempts, l, set)
+			if l.Counts && e.Entry.Settled() && e.Entry.Outcome == ledger.OutcomeApplied && e.Entry.SettledBy != ledger.ByPerson {
+				if err := r.ownNotShown(ctx, st.name, j, e.Entry); err != nil {
+					return nil, err
+				}
+			}
 			if out[i].decided.Lag {
 				if err := r.lagSeen(ctx, st.name, e.Entry); err != nil {
 					return nil, err
@@ -269,6 +274,22 @@ func (r *run) lagSeen(ctx context.Context, lane string, e ledger.Entry) error {
 	text := fmt.Sprintf("lag_seen: %q was found after negatives that counted; raise visible_within of lane %q", e.ActionKey, lane)
 	r.note("%s", text)
 	_, err := r.e.store.Alert(ctx, "lag_seen:"+lane, text)
+	return err
+}
+
+// ownNotShown alerts that a lookup which works for its control does not show
+// what was made under our key: the system learns the key from somewhere else
+// than we think, and the next absence would be believed wrongly.
+func (r *run) ownNotShown(ctx context.Context, lane string, j job, e ledger.Entry) error {
+	if r.o.DryRun {
+		return nil
+	}
+	text := fmt.Sprintf("own_not_shown: %q was made as %q, but the lookup of %s on %q does not show it; see that the request carries our key, and name where with carries",
+		e.ActionKey, e.RemoteID, j.op.Name, lane)
+	opened, err := r.e.store.Alert(ctx, "own_not_shown:"+lookupLane(lane, j.op.Name), text)
+	if opened {
+		r.note("%s", text)
+	}
 	return err
 }
 

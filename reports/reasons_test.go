@@ -22,7 +22,7 @@ var notReasons = map[string]string{
 	"workflow_version": "the name of a field",
 	"looked_up":        "a count of a pass",
 	"settled_applied":  "a count of a pass", "settled_not_applied": "a count of a pass",
-	"clock_step": "what a pass notes", "lag_seen": "what a pass notes",
+	"clock_step": "what a pass notes", "lag_seen": "what a pass notes", "own_not_shown": "what a pass notes",
 	"look": "a rule of an attempt", "reconcile": "the beginning of an error", "daemon": "the beginning of an error",
 }
 
