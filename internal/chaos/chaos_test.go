@@ -35,8 +35,8 @@ func TestStorm(t *testing.T) {
 					testproc.Missing(t, pgtest.EnvRequire, err.Error())
 				}
 			}
-			c.Actions, c.Batch, c.Daemons, c.Seed, c.Timings = 180, 30, 2, 7, brief
-			c.Every, c.AtLeast, c.AtMost, c.Quiet = 200*time.Millisecond, 8*time.Second, 15*time.Second, 2*time.Minute
+			c.Actions, c.Batch, c.Daemons, c.Seed, c.Timings = 120, 20, 2, 7, brief
+			c.Every, c.AtLeast, c.AtMost, c.Quiet = 200*time.Millisecond, 6*time.Second, 8*time.Second, 2*time.Minute
 			res, err := c.Run(t.Context(), bin, t.Logf)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +45,7 @@ func TestStorm(t *testing.T) {
 			for _, n := range res.Faults {
 				faults += n
 			}
-			if faults < 60 {
+			if faults < 40 {
 				t.Errorf("%d faults; a storm has more", faults)
 			}
 			if broken := res.Broken(); len(broken) > 0 {
