@@ -6,7 +6,15 @@ e.lane = :lane AND e.work = :work AND e.work <> ''
    AND (e.next_at, e.action_key) > (CAST(:after_at AS bigint), :after_key)
    AND {matches} AND {window}
 
--- name: claim_time
+-- name: claim_time (postgres)
+-- It also keeps this transaction to the indexes: before a table that has grown
+-- fast was analyzed, a join by key is planned as a scan of all that is settled.
+SELECT {now} AS now,
+       CASE WHEN {same server} THEN 1 ELSE 0 END AS same,
+       (SELECT CAST(g.value AS bigint) FROM meta AS g WHERE g.name = 'generation') AS generation
+  FROM (SELECT set_config('enable_seqscan', 'off', true)) AS planner
+
+-- name: claim_time (sqlite)
 SELECT {now} AS now,
        CASE WHEN {same server} THEN 1 ELSE 0 END AS same,
        (SELECT CAST(g.value AS bigint) FROM meta AS g WHERE g.name = 'generation') AS generation
