@@ -22,7 +22,7 @@ var postgres = &dialect{
 		"now": `GREATEST(CASE WHEN CAST(:clock AS bigint) <> 0 THEN CAST(:clock AS bigint)
 			ELSE CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint) END,
 			CAST(:seen AS bigint), (SELECT CAST(m.value AS bigint) FROM meta AS m WHERE m.name = 'highest_seen'))`,
-		"durable":     `, set_config('synchronous_commit', 'on', true) AS durable`,
+		"durable":     `, set_config('synchronous_commit', 'on', true) || set_config('enable_seqscan', 'off', true) AS durable`,
 		"lock":        `FOR UPDATE`,
 		"lock e":      `FOR UPDATE OF e`,
 		"skip locked": `FOR UPDATE SKIP LOCKED`,

@@ -2,6 +2,7 @@
 SELECT {now} AS now
 
 -- name: durable_now
+-- Also: to the indexes, as in claim_time.
 SELECT {now} AS now {durable}
 
 -- name: keep_seen (sqlite)
