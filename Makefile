@@ -41,7 +41,7 @@ build: ## build bin/reconcile
 .PHONY: test
 test: deps real ## all tests, with the race detector and the real servers (PKG=./ledger/... for some)
 	RECONCILE_REQUIRE_POSTGRES=1 RECONCILE_REQUIRE_REAL=1 \
-		go test -race -timeout 20m -p $(PARALLEL) $(PKG)
+		go test -race -timeout 45m -p $(PARALLEL) $(PKG)
 
 .PHONY: test-fast
 test-fast: ## tests without race detector; skips what needs a server that is not there
