@@ -441,7 +441,7 @@ func sendCases() map[string]sendCase {
 		"a conflict that nothing explains":  doubted("", says(409, `{}`), ledger.ClassConflict, "").with(sent),
 
 		"D01 one second more than a duration holds": limitedFor("", tooMany("9223372037"), ledger.ClassRateLimit, 0).with(func(c *sendCase) {
-			c.state, c.reason, c.wait, c.paused = ledger.StateEscalated, "wait_too_long", 0, 24*time.Hour
+			c.state, c.reason, c.wait, c.paused = ledger.StateEscalated, "wait_too_long", 0, time.Hour
 			c.end, c.sends, c.effects = ledger.StateEscalated, 1, -1
 		}),
 		"D02 a fraction rounds up":                 limitedFor("", tooMany("61.5"), ledger.ClassRateLimit, 62*time.Second),
