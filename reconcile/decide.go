@@ -86,6 +86,9 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 		e.Negatives, e.NegativeVersion = 0, s.Version
 	}
 	if e.State == ledger.StateSettled {
+		if l.Finding == ledger.FindingNotVisible && !l.Counts && !s.windowOver(e) {
+			return Decided{Next: ledger.VerifyAt(e, nextLook(e, l, s))} // nothing was learned
+		}
 		return Decided{Next: verified(e, l), Lag: lag}
 	}
 	for _, f := range l.Flags {

@@ -203,6 +203,16 @@ func TestAfterLook(t *testing.T) {
 					t.Errorf("got %+v", d.Next)
 				}
 			}},
+		"looked at once more, and nothing was learned: looked at again": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingNotVisible, Reason: "control_unasked"}}, want: ledger.StateSettled, reason: "sent",
+			check: func(t *testing.T, d Decided) {
+				if !d.Next.Verify || !d.Next.NextAt.After(at(time.Hour)) || d.Next.Outcome != ledger.OutcomeApplied {
+					t.Errorf("verify %v at %s", d.Next.Verify, d.Next.NextAt)
+				}
+			}},
 		"looked at once more after a resend: a second record is flagged, not hidden": {
 			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
 				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -205,13 +204,24 @@ func (l *Lanes) OK(ctx context.Context, name string) error {
 	if !failed {
 		return nil
 	}
+	paused := false
 	_, err := l.store.SaveLane(ctx, name, func(ln ledger.Lane, now time.Time) ledger.Lane {
+		// A call that was under way when the pause began does not end it.
+		if paused = ln.PausedUntil.After(now); paused {
+			return ln
+		}
 		ln.PausedTotal = ln.PausedFor(now)
 		ln.PausedSince, ln.PausedUntil, ln.PauseReason = time.Time{}, time.Time{}, ""
 		ln.PauseStep, ln.FailedInRow = 0, 0
 		return ln
 	})
-	return errors.Join(err, l.store.Calm(ctx, alertLane(name)))
+	if err != nil || paused {
+		st.mu.Lock()
+		st.failed = true
+		st.mu.Unlock()
+		return err
+	}
+	return l.store.Calm(ctx, alertLane(name))
 }
 
 // Failed notes a call that was not answered. It returns the lane as it stands
