@@ -97,6 +97,25 @@ func TestAnExportedEntryIsAlsoAReport(t *testing.T) {
 	}
 }
 
+func TestAnExportWithAMemberTwice(t *testing.T) {
+	st, evidence, history := settledSample()
+	whole, _ := MarshalRecord(st, evidence, history)
+	for name, c := range map[string]struct{ old, repl, field string }{
+		"its state":                    {`"state":"settled"`, `"state":"settled","state":"settled"`, "state"},
+		"inside its evidence":          {`"evidence":[{"finding"`, `"evidence":[{"finding":"absent","finding"`, "evidence.finding"},
+		"inside what the ledger notes": {`"ledger":{`, `"ledger":{"work":"","work":"",`, "ledger.work"},
+	} {
+		line := bytes.Replace(whole, []byte(c.old), []byte(c.repl), 1)
+		if bytes.Equal(line, whole) {
+			t.Fatalf("%s: no %s in %s", name, c.old, whole)
+		}
+		_, errs := ParseRecord(line, ParseOptions{Now: received, Restore: true})
+		if len(errs) == 0 || !strings.HasSuffix(errs[0].Field, c.field) {
+			t.Errorf("%s: got %v, want one of %s", name, errs, c.field)
+		}
+	}
+}
+
 func TestExportKeepsThePayload(t *testing.T) {
 	for name, c := range map[string]struct{ body, typ string }{
 		"numbers and order":      {`{"contact_id":734512345678901235,"amount":19.90,"a":"<&>"}`, ""},

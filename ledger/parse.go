@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -52,10 +53,12 @@ type ParseOptions struct {
 // has it. It returns every mistake, not only the first; with any, the record is
 // not to be used. The record shares no memory with line.
 //
-// An empty text, null and http_status 0 mean "not given". Of a member that
-// stands twice the last holds, as with PostgreSQL's jsonb. Names of members are
+// An empty text, null and http_status 0 mean "not given". A member that stands
+// twice is a mistake: readers differ on which one holds. Names of members are
 // matched exactly; unknown ones are listed in Record.Unknown. The payload is
-// kept byte for byte. In texts, NUL, halves of surrogate pairs and invalid UTF-8
+// kept byte for byte, and so is a member that stands twice in it: what may have
+// been sent must not be lost, and it is what travels again; Record.Doubts says
+// so. In texts, NUL, halves of surrogate pairs and invalid UTF-8
 // become U+FFFD and are counted in Record.Sanitized; in a key they are a
 // mistake. Control characters that stand raw in a text, which is no JSON, are
 // read all the same.
@@ -93,7 +96,9 @@ type parser struct {
 	payload []byte
 	text    bool // payload came as payload_text
 	given   [2]bool
-	digest  string // of an export
+	digest  string   // of an export
+	inEntry [][]byte // known members of the record seen so far
+	inTry   [][]byte // known members of the attempt being read
 }
 
 // fail notes a mistake in a member of the object being read.
@@ -118,6 +123,17 @@ func (p *parser) failed(name string) bool {
 		}
 	}
 	return false
+}
+
+// once notes a known member of the object being read, and refuses a second one.
+func (p *parser) once(seen *[][]byte, name []byte) {
+	for _, n := range *seen {
+		if bytes.Equal(n, name) {
+			p.fail(string(name), "stands twice; readers differ on which one holds, so write it once")
+			return
+		}
+	}
+	*seen = append(*seen, name)
 }
 
 func (p *parser) member(name, val []byte) {
@@ -172,6 +188,9 @@ func (p *parser) member(name, val []byte) {
 		p.payload, p.text, p.given[0] = nil, false, val[0] != 'n' && string(val) != `""`
 		if p.given[0] {
 			p.payload = append([]byte(nil), val...)
+			if path, found := repeated(val, ""); found {
+				r.Doubts = append(r.Doubts, "payload."+path+": stands twice; kept byte for byte, but systems differ on which one holds")
+			}
 		}
 	case "payload_text":
 		p.payloadText(val)
@@ -180,27 +199,34 @@ func (p *parser) member(name, val []byte) {
 	case "attempts":
 		p.attempts(val)
 	default:
-		if p.export && p.exported(name, val) {
+		if !p.export || !p.exported(name, val) {
+			p.unknown(name)
 			return
 		}
-		p.unknown(name)
 	}
+	p.once(&p.inEntry, name)
 }
 
 // unknown notes a member that we do not know. A name made of rubbish must not
 // end in a log as it is.
 func (p *parser) unknown(name []byte) {
+	p.rec.Unknown = append(p.rec.Unknown, p.path(shownName(name)))
+}
+
+// shownName is a name of a member as a message may carry it.
+func shownName(name []byte) string {
 	s := strings.ToValidUTF8(string(name), "?")
 	if len(s) > 100 {
 		s = strings.ToValidUTF8(s[:100], "") + "…"
 	}
-	p.rec.Unknown = append(p.rec.Unknown, p.path(s))
+	return s
 }
 
 // exported says whether a member belongs to an export.
 func (p *parser) exported(name, val []byte) bool {
 	switch string(name) {
 	case "export", "state", "effect", "outcome", "flags", "keys", "evidence", "history", "ledger":
+		p.exportedValue(name, val)
 		return true
 	case "payload_digest": // of the bytes as received, where others are stored
 		p.key("payload_digest", val, &p.digest)
@@ -215,6 +241,14 @@ func (p *parser) exported(name, val []byte) bool {
 		return true
 	}
 	return false
+}
+
+// exportedValue refuses a member that stands twice anywhere in a value of an
+// export. A detail holds what an outside system answered, and is kept as it is.
+func (p *parser) exportedValue(name, val []byte) {
+	if path, found := repeated(val, "detail"); found {
+		p.fail(string(name)+"."+path, "stands twice; export the entry again")
+	}
 }
 
 func (p *parser) payloadText(val []byte) {
@@ -250,6 +284,7 @@ func (p *parser) attempts(val []byte) {
 			p.fail("", "must be an object; got %s", kindOf(el))
 		default:
 			a := RecordAttempt{Sends: 1}
+			p.inTry = p.inTry[:0]
 			members(el, func(name, v []byte) { p.attemptMember(&a, name, v) })
 			if a.Status == "" && !p.failed(p.path("status")) {
 				p.fail("status", "missing; write ok, error, unknown or started")
@@ -321,7 +356,7 @@ func (p *parser) attemptMember(a *RecordAttempt, name, val []byte) {
 	case "remote_id":
 		if n := val[0]; n == '-' || isDigit(n) {
 			a.RemoteID = string(val) // the digits as they stand
-			return
+			break
 		}
 		p.key("remote_id", val, &a.RemoteID)
 	case "message":
@@ -329,8 +364,11 @@ func (p *parser) attemptMember(a *RecordAttempt, name, val []byte) {
 	default:
 		if !p.export || string(name) != "ledger" {
 			p.unknown(name)
+			return
 		}
+		p.exportedValue(name, val)
 	}
+	p.once(&p.inTry, name)
 }
 
 // finish fills in what follows from the rest, and tests what is required.
@@ -706,6 +744,68 @@ func members(obj []byte, f func(name, val []byte)) {
 			i = blanks(obj, i+1)
 		}
 	}
+}
+
+// repeated finds the first member that stands twice in one object, at any depth,
+// and returns its dotted path. Values of members named skip are not looked into.
+// One walk, with a stack of its own: a payload may be nested ten thousand deep.
+func repeated(b []byte, skip string) (path string, found bool) {
+	type level struct {
+		object bool
+		names  [][]byte
+		index  map[string]bool // of many names
+	}
+	var stack []level
+	name := false // a name comes next
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{', '[':
+			name = b[i] == '{'
+			stack = append(stack, level{object: name})
+		case '}', ']':
+			stack, name = stack[:len(stack)-1], false
+		case ',':
+			name = len(stack) > 0 && stack[len(stack)-1].object
+		case '"':
+			j := endOfString(b, i)
+			if name {
+				name = false
+				l := &stack[len(stack)-1]
+				n := b[i+1 : j-1]
+				if bytes.IndexByte(n, '\\') >= 0 {
+					n, _ = decode(b[i:j], true)
+				}
+				twice := false
+				if l.index != nil {
+					twice = l.index[string(n)]
+				} else {
+					twice = slices.ContainsFunc(l.names, func(o []byte) bool { return bytes.Equal(o, n) })
+				}
+				if l.names = append(l.names, n); twice {
+					var parts []string
+					for _, l := range stack {
+						if k := len(l.names); k > 0 {
+							parts = append(parts, shownName(l.names[k-1]))
+						}
+					}
+					return strings.Join(parts, "."), true
+				}
+				if l.index == nil && len(l.names) > 16 {
+					l.index = make(map[string]bool, 2*len(l.names))
+					for _, o := range l.names {
+						l.index[string(o)] = true
+					}
+				} else if l.index != nil {
+					l.index[string(n)] = true
+				}
+				if skip != "" && string(n) == skip {
+					j = end(b, blanks(b, blanks(b, j)+1))
+				}
+			}
+			i = j - 1
+		}
+	}
+	return "", false
 }
 
 func hasMember(obj []byte, name string) bool {

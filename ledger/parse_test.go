@@ -145,10 +145,74 @@ func TestUnknownMembersWarn(t *testing.T) {
 	}
 }
 
-func TestTheLastOfTwoMembersHolds(t *testing.T) {
-	r := parse(t, with(`"owner":"a","owner":"b","attempts":[{"status":"ok"}],"attempts":[]`))
-	if r.Owner != "b" || len(r.Attempts) != 0 {
-		t.Errorf("owner %q, %d attempts", r.Owner, len(r.Attempts))
+func TestAMemberThatStandsTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		line string
+		want []string // fields refused
+		unk  []string
+		dbt  string // how the doubt begins
+	}{
+		"in the record: refused":                {line: with(`"owner":"a","owner":"b"`), want: []string{"owner"}},
+		"the same value: refused too":           {line: with(`"owner":"a","owner":"a"`), want: []string{"owner"}},
+		"written with an escape: refused":       {line: with(`"owner":"a","own\u0065r":"b"`), want: []string{"owner"}},
+		"the key itself: refused":               {line: with(`"action_key":"other"`), want: []string{"action_key"}},
+		"three times: named each time":          {line: with(`"owner":"a","owner":"b","owner":"c"`), want: []string{"owner", "owner"}},
+		"not given, then given: refused":        {line: with(`"risk":"","risk":"high"`), want: []string{"risk"}},
+		"the list of attempts: refused":         {line: with(`"attempts":[{"status":"ok"}],"attempts":[]`), want: []string{"attempts"}},
+		"the payload: refused":                  {line: with(`"payload":{"a":1},"payload":{"a":2}`), want: []string{"payload"}},
+		"in an attempt: refused":                {line: with(`"attempts":[{"status":"ok"},{"status":"ok","status":"error"}]`), want: []string{"attempts.1.status"}},
+		"a remote id of digits: refused":        {line: attempt(`"status":"ok","remote_id":1,"remote_id":2`), want: []string{"attempts.0.remote_id"}},
+		"the same member of two attempts: good": {line: with(`"attempts":[{"status":"ok"},{"status":"ok"}]`)},
+		"one that we do not know: a warning":    {line: with(`"zeta":1,"zeta":2`), unk: []string{"zeta", "zeta"}},
+		"in an error object, kept as its text":  {line: attempt(`"status":"error","message":{"a":1,"a":2}`)},
+		"in the payload: kept, in doubt":        {line: with(`"payload":{"b":[{"x":1,"y":{"x":2}},{"x":1,"x":2}]}`), dbt: "payload.b.x: "},
+		"in the payload as a text: good":        {line: with(`"payload_text":"{\"a\":1,\"a\":2}"`)},
+	} {
+		r, errs := ParseRecord([]byte(c.line), ParseOptions{Now: received})
+		var fields []string
+		for _, e := range errs {
+			fields = append(fields, e.Field)
+		}
+		if diff := cmp.Diff(c.want, fields); diff != "" {
+			t.Errorf("%s: %s\n%s", name, c.line, diff)
+		}
+		if len(errs) > 0 {
+			continue
+		}
+		if diff := cmp.Diff(c.unk, r.Unknown); diff != "" {
+			t.Errorf("%s: %s\n%s", name, c.line, diff)
+		}
+		if got := strings.Join(r.Doubts, "; "); !strings.HasPrefix(got, c.dbt) || c.dbt == "" && got != "" {
+			t.Errorf("%s: %s\n got doubts %q\nwant %q", name, c.line, got, c.dbt)
+		}
+	}
+}
+
+func TestRepeatedMembers(t *testing.T) {
+	var many strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&many, `"m%d":{"x":%d},`, i, i)
+	}
+	deep := strings.Repeat(`{"a":[`, 4000) + `{"b":1,"b":2}` + strings.Repeat(`]}`, 4000)
+	for name, c := range map[string]struct{ json, skip, want string }{
+		"none":                               {json: `{"a":{"a":{"a":1}},"b":[{"a":1},{"a":1}]}`},
+		"a text that looks like one":         {json: `{"a":"\"a\":1,\"a\":2","b":"a"}`},
+		"values alike":                       {json: `{"a":"x","b":"x","c":["x","x"]}`},
+		"not of an object":                   {json: `["a","a",1,null]`},
+		"at the top":                         {json: `{"a":1 , "a" :2}`, want: "a"},
+		"behind an array":                    {json: `{"l":[{"a":1,"b":2},3],"l":4}`, want: "l"},
+		"letter case tells apart":            {json: `{"a":1,"A":2}`},
+		"many members, none twice":           {json: `{` + many.String() + `"z":1}`},
+		"many members, one twice":            {json: `{` + many.String() + `"m3":1}`, want: "m3"},
+		"deep down":                          {json: deep, want: strings.Repeat("a.", 4000) + "b"},
+		"inside what is skipped":             {json: `{"d":{"a":1,"a":2},"e":1}`, skip: "d"},
+		"what is skipped stands twice":       {json: `{"d":{"a":1},"d":1}`, skip: "d", want: "d"},
+		"behind what is skipped, a text too": {json: `{"d":"}\"","e":1,"e":2}`, skip: "d", want: "e"},
+	} {
+		got, found := repeated([]byte(c.json), c.skip)
+		if got != c.want || found != (c.want != "") {
+			t.Errorf("%s: got %.80q %t, want %.80q", name, got, found, c.want)
+		}
 	}
 }
 

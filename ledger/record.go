@@ -37,6 +37,7 @@ type Record struct {
 
 	Sanitized int      // replacements made in texts
 	Unknown   []string // members we do not know, dotted, sorted: warned about, never refused
+	Doubts    []string // what was read, but may be read otherwise elsewhere: warned about, never refused
 
 	// Restore is what only an export carries: state, outcome, flags, keys,
 	// evidence and history. nil in a report of a workflow.

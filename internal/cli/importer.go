@@ -241,6 +241,9 @@ func (im *importer) finish(source string, c *importChunk) error {
 		for _, u := range c.recs[i].Unknown {
 			im.warn(fmt.Sprintf("%s: not a member of a record, ignored", u), source, c.at[i])
 		}
+		for _, w := range c.recs[i].Doubts {
+			im.warn(w, source, c.at[i])
+		}
 	}
 	sort.SliceStable(refused, func(i, j int) bool { return refused[i].line < refused[j].line })
 	for _, r := range refused {
