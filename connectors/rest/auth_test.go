@@ -19,7 +19,7 @@ rate = { calls = 1000, per = "1s" }
 [[operation]]
 name = "one"
 lookup = { method = "GET", path = "/one/{key}", match = "k", id = "id" }
-send = { method = "POST", path = "/one" }
+send = { method = "POST", path = "/one", headers = { X-Reference = "{key}" } }
 `
 
 func TestKindsOfAuth(t *testing.T) {

@@ -79,6 +79,7 @@ func TestMistakesAreRefusedWithTheirRemedy(t *testing.T) {
 		"a lookup that changes something":   {op(`lookup = { method = "DELETE", path = "/x/{key}", match = "k" }`), "operation.0.lookup.method", "may change something"},
 		"a send that changes nothing":       {op(`send = { method = "GET", path = "/x" }`), "operation.0.send.method", "changes nothing"},
 		"a mutation in a lookup":            {op(`lookup = { method = "POST", path = "/g", graphql = "mutation { x }", match = "k" }`), "operation.0.lookup.graphql", "send only"},
+		"a send without our key":            {op(lookup, `send = { method = "POST", path = "/x/{record_id}", json = { who = "{subject}" } }`), "operation.0.send", "put {key} where"},
 		"two bodies":                        {op(`send = { method = "POST", path = "/x", json = { a = 1 }, text = "b", content_type = "text/plain" }`), "operation.0.send", "keep one"},
 		"a body in a GET":                   {op(`lookup = { method = "GET", path = "/x", json = { a = "{key}" }, match = "k" }`), "operation.0.lookup.method", "no body"},
 		"a path that does not parse":        {op(`lookup = { method = "GET", path = "/x/{key}", match = "a..b" }`), "operation.0.lookup.match", "is not a path"},

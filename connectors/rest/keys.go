@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/connectors/httpclient"
 )
 
 // digestLength is how many characters of a digest make a key: 130 bits in
@@ -327,6 +331,11 @@ func (c *Connector) CheckPayload(operation string, keys []string, payload []byte
 			return false, false, fmt.Sprintf("our key does not stand at %s in the payload, so the action cannot be found again", path.text)
 		}
 	}
+	carried := op.carriesKeyIn(keys, payload)
+	if !carried {
+		// It may be in the system all the same: its absence proves nothing.
+		findable = findable && !op.foundByKey()
+	}
 	if op.send == nil {
 		return findable, false, ""
 	}
@@ -341,15 +350,125 @@ func (c *Connector) CheckPayload(operation string, keys []string, payload []byte
 	if op.send.req.body == bodyStored && len(payload) == 0 {
 		return findable, false, "there is no payload to send"
 	}
+	unseen := op.needsKey() && !op.send.req.placesKey()
 	if !op.sendsPayloadParts {
+		if unseen && !carried {
+			return findable, false, uncarried
+		}
 		return findable, sendable, ""
 	}
 	s := &scope{key: "x", idempotencyKey: "x", actionKey: "x", recordID: "x", subject: "x", payload: payload}
 	if len(keys) > 0 {
-		s.key, s.idempotencyKey = keys[len(keys)-1], keys[len(keys)-1]
+		s.key, s.idempotencyKey, s.actionKey = keys[len(keys)-1], keys[len(keys)-1], keys[0]
 	}
-	if _, err := op.send.req.build(trialBase, s); err != nil {
+	req, err := op.send.req.build(trialBase, s)
+	if err != nil {
 		return findable, false, err.Error()
 	}
+	if unseen && !shows(req, keys) {
+		return findable, false, uncarried
+	}
 	return findable, sendable, ""
+}
+
+// uncarried is why an action is not sent whose request would not show our key.
+const uncarried = "our key stands nowhere in the request, so that what it makes could never be found again; " +
+	"put {key} into the send, or the key into the payload"
+
+// foundByKey tells whether a record is known as ours by our key alone. A change
+// or a removal finds the record that it is about, which is there before.
+func (op *operation) foundByKey() bool {
+	return op.lookup != nil && !op.lookup.byRecord() && !op.info.Removes && len(op.proof) == 0
+}
+
+// needsKey tells whether a send that does not show our key must not go out: what
+// it makes is never found, so its absence would be believed and it would be
+// made again. Doing it twice harms only where twice is not the same as once.
+func (op *operation) needsKey() bool { return op.foundByKey() && !op.info.Repeatable }
+
+// carriesKeyIn tells whether a request for this payload, made by the definition
+// or by the workflow, shows one of these keys, as far as can be seen: a place
+// for the key in the send, or the key in the payload. Of an operation that is
+// only looked up, or whose payload is not known, nothing is.
+func (op *operation) carriesKeyIn(keys []string, payload []byte) bool {
+	if op.send == nil || op.send.req.placesKey() {
+		return true
+	}
+	return len(payload) == 0 && op.send.req.usesPayload() || showsIn(payload, keys)
+}
+
+// placesKey tells whether the request has a place for our key. The action key
+// is one where keys are action keys; Send sees whether it is in each case.
+func (r *request) placesKey() bool {
+	return r.uses("key") || r.uses("idempotency_key") || r.uses("action_key")
+}
+
+// usesPayload tells whether the request carries the payload or a part of it.
+func (r *request) usesPayload() bool { return r.body == bodyStored || r.namesPayload() }
+
+// namesPayload tells whether a placeholder of the request reads the payload.
+func (r *request) namesPayload() bool {
+	return slices.ContainsFunc(r.holes(), func(h *placeholder) bool {
+		return h.name == "payload" || strings.HasPrefix(h.name, "payload.")
+	})
+}
+
+// shows tells whether one of these keys stands anywhere in a request: in its
+// address, a header or the body, also inside a longer text.
+func shows(r httpclient.Request, keys []string) bool {
+	for _, text := range []string{r.URL.Path, unescaped(r.URL.RawQuery)} {
+		if holdsKey(text, keys) {
+			return true
+		}
+	}
+	for _, values := range r.Header {
+		if slices.ContainsFunc(values, func(v string) bool { return holdsKey(v, keys) }) {
+			return true
+		}
+	}
+	return showsIn(r.Body, keys)
+}
+
+// showsIn is shows for a body: JSON, a form or text.
+func showsIn(body []byte, keys []string) bool {
+	if holdsKey(string(body), keys) {
+		return true
+	}
+	if v, err := decode(body); err == nil {
+		return slices.ContainsFunc(leaves(v), func(text string) bool { return holdsKey(text, keys) })
+	}
+	return holdsKey(unescaped(string(body)), keys)
+}
+
+func unescaped(s string) string {
+	if out, err := url.QueryUnescape(s); err == nil {
+		return out
+	}
+	return s
+}
+
+// shortKey is the length below which a key may stand in a longer word by
+// chance, so that it counts only as a word of its own.
+const shortKey = 8
+
+func holdsKey(text string, keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		for rest := text; key != ""; {
+			i := strings.Index(rest, key)
+			if i < 0 {
+				return false
+			}
+			before, _ := utf8.DecodeLastRuneInString(rest[:i])
+			after, _ := utf8.DecodeRuneInString(rest[i+len(key):])
+			if len(key) >= shortKey || !wordRune(before) && !wordRune(after) {
+				return true
+			}
+			rest = rest[i+1:]
+		}
+		return false
+	})
+}
+
+func wordRune(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }

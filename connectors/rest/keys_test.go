@@ -1,9 +1,13 @@
 package rest
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/connectors"
 )
 
 const keyed = `
@@ -42,6 +46,41 @@ name = "carries"
 carries = ["meta.key"]
 lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k" }
 send = { method = "POST", path = "/x/{payload.id}", takes = ["meta", "id"] }
+`
+
+// unseen are sends that have no place for our key: the payload has to hold it.
+const unseen = `
+[[operation]]
+name = "stored"
+lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k" }
+send = { method = "POST", path = "/x" }
+[[operation]]
+name = "parts"
+lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k" }
+send = { method = "POST", path = "/x", json = { note = "for {payload.note}", who = "{payload.who?}" } }
+[[operation]]
+name = "form"
+lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k" }
+send = { method = "POST", path = "/x", form = "{payload}" }
+[[operation]]
+name = "twice"
+repeatable = true
+lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k" }
+send = { method = "PUT", path = "/x" }
+[[operation]]
+name = "change"
+proof = { stage = "stage" }
+lookup = { method = "GET", path = "/x/{record_id}", match = "id" }
+send = { method = "PATCH", path = "/x/{record_id}" }
+[[operation]]
+name = "remove"
+removes = true
+lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k" }
+send = { method = "DELETE", path = "/x/{record_id}" }
+[[operation]]
+name = "action"
+lookup = { method = "GET", path = "/x", query = { k = "{key}" }, match = "k" }
+send = { method = "POST", path = "/x", json = { ref = "{action_key}" } }
 `
 
 func TestDeriveKey(t *testing.T) {
@@ -107,7 +146,7 @@ func TestDeriveKey(t *testing.T) {
 }
 
 func TestCheckPayload(t *testing.T) {
-	c := mustOpen(t, "https://sys.example", keyed)
+	c := mustOpen(t, "https://sys.example", keyed+unseen)
 	cases := map[string]struct {
 		op, payload        string
 		findable, sendable bool
@@ -122,12 +161,59 @@ func TestCheckPayload(t *testing.T) {
 		"not JSON":                         {"carries", `x`, false, false, "not JSON"},
 		"no send":                          {"free", `{}`, true, false, ""},
 		"no lookup":                        {"uuid", `{}`, false, false, ""},
+
+		"no place for the key, and the payload holds it":               {"stored", `{"ref":"k1"}`, true, true, ""},
+		"deep in the payload, in a longer text":                        {"stored", `{"a":[{"b":"order k1, urgent"}]}`, true, true, ""},
+		"escaped in the payload":                                       {"stored", `{"ref":"\u006b1"}`, true, true, ""},
+		"no place for the key, and it is nowhere":                      {"stored", `{"amount":10}`, false, false, "nowhere in the request"},
+		"a short key within another word is chance":                    {"stored", `{"ref":"ak12"}`, false, false, "nowhere in the request"},
+		"no payload: what the workflow sent is not known":              {"stored", ``, true, false, "no payload"},
+		"the part that is sent holds it":                               {"parts", `{"note":"k1"}`, true, true, ""},
+		"only a part that is not sent holds it":                        {"parts", `{"note":"x","ref":"k1"}`, true, false, "nowhere in the request"},
+		"in a form":                                                    {"form", `{"meta":{"ref":"k1"}}`, true, true, ""},
+		"not in the form":                                              {"form", `{"meta":{"ref":"x"}}`, false, false, "nowhere in the request"},
+		"twice is the same as once: sent, but its absence is no proof": {"twice", `{"amount":10}`, false, true, ""},
+		"a change finds its record by its id":                          {"change", `{"stage":"won"}`, true, true, ""},
+		"a removal finds what is there":                                {"remove", ``, true, true, ""},
+		"the action key is the key":                                    {"action", `{}`, true, true, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			f, s, why := c.CheckPayload(tc.op, []string{"k0", "k1"}, []byte(tc.payload))
 			if f != tc.findable || s != tc.sendable || !strings.Contains(why, tc.say) || tc.say == "" && why != "" {
 				t.Errorf("CheckPayload(%q, %s) = %v, %v, %q", tc.op, tc.payload, f, s, why)
+			}
+		})
+	}
+}
+
+func TestNothingGoesOutThatCouldNotBeFound(t *testing.T) {
+	sys := newSystem(t)
+	c := mustOpen(t, sys.URL, unseen)
+	for _, at := range []string{"POST /x", "PUT /x", "DELETE /x/r"} {
+		sys.on(at, 200, `{}`)
+	}
+	cases := map[string]struct {
+		s    connectors.Send
+		sent bool
+	}{
+		"the payload holds the key":                     {connectors.Send{Operation: "stored", Key: "k1", IdempotencyKey: "k1", Payload: []byte(`{"ref":"k1"}`)}, true},
+		"it does not":                                   {connectors.Send{Operation: "stored", Key: "k1", IdempotencyKey: "k1", Payload: []byte(`{"ref":"k2"}`)}, false},
+		"the action key is the key":                     {connectors.Send{Operation: "action", Key: "k1", ActionKey: "k1", Payload: []byte(`{}`)}, true},
+		"the action key is another than the key":        {connectors.Send{Operation: "action", Key: "k1", ActionKey: "a1", Payload: []byte(`{}`)}, false},
+		"twice is the same as once":                     {connectors.Send{Operation: "twice", Key: "k1", Payload: []byte(`{}`)}, true},
+		"a removal, by the id of what is to be removed": {connectors.Send{Operation: "remove", Key: "k1", RecordID: "r"}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			sys.sent()
+			tc.s.SendBy = time.Now().Add(time.Minute)
+			r := c.Send(context.Background(), tc.s)
+			if n := len(sys.sent()); (n == 1) != tc.sent || r.Wrote != tc.sent {
+				t.Errorf("%d requests, want sent %v: %+v", n, tc.sent, r)
+			}
+			if !tc.sent && (r.Kind != connectors.KindBadKey || r.Effect != connectors.EffectNotDone) {
+				t.Errorf("%+v", r)
 			}
 		})
 	}

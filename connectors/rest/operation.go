@@ -267,9 +267,10 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 	t.finish()
 	op.info = info
 	op.sendsIdempotencyKey = op.send != nil && op.send.req.uses("idempotency_key")
-	op.sendsPayloadParts = op.send != nil && slices.ContainsFunc(op.send.req.holes(), func(h *placeholder) bool {
-		return h.name == "payload" || strings.HasPrefix(h.name, "payload.")
-	})
+	op.sendsPayloadParts = op.send != nil && op.send.req.namesPayload()
+	if op.send != nil && op.needsKey() && !op.send.req.placesKey() && !op.send.req.usesPayload() {
+		t.fail("send", "carries our key nowhere, so that what it makes could never be found by the lookup; put {key} where the system keeps it")
+	}
 	op.findKeyUses()
 	d.checkKeyRule(t, op)
 	if name != "" {
