@@ -12,7 +12,8 @@ import (
 
 // Rules that are not a connector's own. A rule is kept with the attempt.
 const (
-	ruleReported = "reported"      // the report names class or effect itself
+	ruleReported = "reported"      // the report names the class itself
+	ruleEffect   = "effect given"  // the report names the effect itself: it knows better than the class
 	ruleStarted  = "started"       // no result yet
 	ruleProven   = "ok"            // a success with the proof that the operation asks for
 	ruleUnproven = "ok, no proof"  // a success that names no id where one is needed
@@ -20,6 +21,11 @@ const (
 	ruleNotSent  = "not sent"      // prefix: the attempt never reached the wire
 	ruleDefault  = "default"       // prefix: the general defaults hold
 	ruleNoStatus = "default class" // no status was given: the class alone decides
+	ruleLook     = "look: "        // prefix: a look said so
+
+	// ruleAlso comes between the rule that holds and what another report of
+	// the same attempt said that contradicts it.
+	ruleAlso = "; also reported: "
 )
 
 // ClassFromKind is the error class of a connector's failure. Kinds that only a
@@ -101,9 +107,9 @@ func reportedOK(ra ledger.RecordAttempt, op connectors.Operation) (ledger.Class,
 	switch {
 	case ra.Effect == ledger.EffectNotDone:
 		// "Success, nothing done" has a class of its own.
-		return ledger.ClassSilentNoop, ra.Effect, ruleReported
+		return ledger.ClassSilentNoop, ra.Effect, ruleEffect
 	case ra.Effect != "":
-		return ledger.ClassNone, ra.Effect, ruleReported
+		return ledger.ClassNone, ra.Effect, ruleEffect
 	case ra.RemoteID != "" || op.CanSend && !op.SendNeedsID:
 		return ledger.ClassNone, ledger.EffectDone, ruleProven
 	}
@@ -133,7 +139,7 @@ func reportedFailure(ra ledger.RecordAttempt, op connectors.Operation, cl connec
 
 	switch {
 	case ra.Effect != "":
-		return class, ra.Effect, ruleReported
+		return class, ra.Effect, ruleEffect
 	case ra.Status == ledger.AttemptUnknown:
 		return class, ledger.EffectUnknown, rule
 	case matched && own.Effect != "":

@@ -3,12 +3,15 @@ package reconcile
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -52,13 +55,41 @@ func (r *Recorder) Decide(cur *ledger.Stored, rec ledger.Record, now time.Time) 
 	if rec.PayloadDigest == "" && len(rec.Payload) > 0 { // not made by ParseRecord
 		rec.SetPayload(rec.Payload, r.PayloadMax)
 	}
+	var d ledger.Recording
 	switch {
 	case cur != nil:
-		return r.merge(*cur, rec, now)
+		d = r.merge(*cur, rec, now)
 	case rec.Restore != nil:
-		return r.restore(rec, now)
+		d = r.restore(rec, now)
+	default:
+		d = r.first(rec, now)
 	}
-	return r.first(rec, now)
+	if w := r.undefined(rec); w != "" && d.Verdict != ledger.RecordedRefused {
+		d.Warnings = append(d.Warnings, w)
+	}
+	return d
+}
+
+// undefined says that the config does not define where a record belongs, or "".
+// Such a record is kept: the definition may come later, and until then a person
+// has it.
+func (r *Recorder) undefined(rec ledger.Record) string {
+	conn := r.Connectors[rec.Connector]
+	if conn == nil {
+		names := slices.Sorted(maps.Keys(r.Connectors))
+		return fmt.Sprintf("connector: %q is not in the config; kept, but nothing is looked up or sent for it%s",
+			rec.Connector, nearest.Hint(rec.Connector, names))
+	}
+	info := conn.Info()
+	if _, ok := info.Operation(rec.Operation); ok {
+		return ""
+	}
+	names := make([]string, len(info.Operations))
+	for i, o := range info.Operations {
+		names[i] = o.Name
+	}
+	return fmt.Sprintf("operation: connector %q defines no %q; kept, but nothing is looked up or sent for it%s",
+		rec.Connector, rec.Operation, nearest.Hint(rec.Operation, names))
 }
 
 // setting is what the decisions need of config and definitions.
@@ -114,7 +145,10 @@ func (r *Recorder) entry(rec ledger.Record, now time.Time, d *ledger.Recording) 
 		e.Lane = cmp.Or(conn.Info().Lane, e.Lane)
 	}
 	e.ProviderKey, e.KeyOrigin = rec.ActionKey, keyOfAction
-	deriver, _ := conn.(connectors.KeyDeriver)
+	var deriver connectors.KeyDeriver
+	if r.undefined(rec) == "" {
+		deriver, _ = conn.(connectors.KeyDeriver)
+	}
 	switch {
 	case rec.ProviderKey != "":
 		e.ProviderKey, e.KeyOrigin = rec.ProviderKey, keyOfRecord
@@ -370,6 +404,9 @@ func (n *news) attempts(e ledger.Entry, as []ledger.Attempt, rec ledger.Record, 
 			d.Warnings = append(d.Warnings, fmt.Sprintf("attempts.error_class: %.40q is no class we know; the status decides", ra.ErrorClass))
 		}
 		a := reportedAttempt(e, ra, s, cl)
+		if rec.Restore != nil { // it tells what a ledger made of the attempt, not what the workflow knows
+			a.Rule = strings.Replace(a.Rule, ruleEffect, ruleReported, 1)
+		}
 		if rec.IdempotencyKey != "" {
 			a.Key = rec.IdempotencyKey
 		}
@@ -445,6 +482,12 @@ func reportedAttempt(e ledger.Entry, ra ledger.RecordAttempt, s Setting, cl conn
 // mergeAttempt takes a further report of an attempt. fresh: its result is news.
 // A report that knows less than what is stored changes nothing, in whatever
 // order they come: a known effect stays known, and a success is never lost.
+//
+// Two results of one attempt are two answers, so that more than one request
+// was made. Where one of them says "not done" and the other cannot say, "not
+// done" is proof no longer: the effect is unknown, whichever came first, and
+// both stay readable in the attempt's rule. Only a report that gives the effect
+// itself, or a look, knows better than that.
 func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed bool) {
 	known := func(a ledger.Attempt) bool { return a.Effect != ledger.EffectUnknown }
 	m = old
@@ -452,13 +495,24 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 		m.Final, changed = true, true
 	}
 	begun := old.Status == ledger.AttemptStarted
+	// A success without its proof, after looks proved absence, is news: it is
+	// looked at once more.
+	claimed := knowledge(old) == knowsByLook && rep.Status == ledger.AttemptOK && old.Status != ledger.AttemptOK
+	contradicted := contradict(old, rep)
 	switch {
 	case rep.Status == ledger.AttemptStarted:
 		if begun && !known(old) && rep.SendBy.After(old.SendBy) {
 			m.SendBy, changed = rep.SendBy, true // a promise, or a longer one
 		}
 		return m, false, changed
-	case !begun && knowledge(rep) <= knowledge(old):
+	case contradicted && !known(old):
+		if strings.Contains(old.Rule, ruleAlso) {
+			return m, false, changed // it is in doubt for this reason already
+		}
+		m.Rule += ruleAlso + inShort(rep)
+		m.SendBy = later(old.SendBy, rep.SendBy)
+		return m, true, true
+	case !begun && !claimed && !contradicted && !tellsMore(rep, old):
 		return m, false, changed
 	}
 	final := m.Final
@@ -468,13 +522,18 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	if !old.StartedAt.IsZero() {
 		m.StartedAt = old.StartedAt
 	}
-	if old.Status != ledger.AttemptStarted && !old.SendBy.IsZero() {
+	switch {
+	case contradicted:
+		m.Rule += ruleAlso + inShort(old)
+		m.SendBy = later(old.SendBy, rep.SendBy)
+	case claimed:
+	case !begun && !old.SendBy.IsZero():
 		m.SendBy = old.SendBy // it was over when that was reported
 	}
 	if m.RemoteID == "" {
 		m.RemoteID = old.RemoteID
 	}
-	if known(old) && rep.Effect != ledger.EffectDone {
+	if begun && !claimed && knowledge(old) > knowledge(rep) {
 		m.Effect, m.Rule, m.Counts = old.Effect, old.Rule, old.Counts
 		if old.Class != ledger.ClassNone {
 			m.Class = old.Class
@@ -483,25 +542,66 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	return m, true, true
 }
 
-// knowledge orders results by how much they say: first by the effect, then by
-// the status.
+// How well an attempt's effect is known, by what says so: the better one holds,
+// so that it does not matter in which order reports come.
+const (
+	knowsNothing      = iota // no result, or only that it is unknown
+	knowsNotDone             // what it ended with did nothing
+	knowsUnknown             // what it ended with does not tell
+	knowsNotDoneGiven        // the report says so itself
+	knowsUnknownGiven        // likewise; or a look saw something that is not finished
+	knowsByLook              // absence was proven, or the system refused it
+	knowsDone
+)
+
 func knowledge(a ledger.Attempt) int {
-	k := 0
-	switch a.Status {
-	case ledger.AttemptUnknown:
-		k = 1
-	case ledger.AttemptError:
-		k = 2
-	case ledger.AttemptOK:
-		k = 3
+	rule, _, _ := strings.Cut(strings.TrimPrefix(a.Rule, ruleNotSent+": "), ruleAlso)
+	notDone, given, looked := a.Effect == ledger.EffectNotDone, rule == ruleEffect, strings.HasPrefix(rule, ruleLook)
+	switch {
+	case a.Effect == ledger.EffectDone:
+		return knowsDone
+	case notDone && looked:
+		return knowsByLook
+	case notDone && given:
+		return knowsNotDoneGiven
+	case notDone:
+		return knowsNotDone
+	case given, looked:
+		return knowsUnknownGiven
+	case a.Status == ledger.AttemptStarted, a.Status == ledger.AttemptUnknown && a.Class == ledger.ClassNone:
+		return knowsNothing
 	}
-	switch a.Effect {
-	case ledger.EffectDone:
-		k += 20
-	case ledger.EffectNotDone:
-		k += 10
+	return knowsUnknown
+}
+
+// contradict says whether one of two results says that nothing was done, and
+// the other that nobody knows, and neither of them knows better.
+func contradict(a, b ledger.Attempt) bool {
+	x, y := knowledge(a), knowledge(b)
+	return max(x, y) == knowsUnknown && min(x, y) == knowsNotDone || max(x, y) == knowsUnknownGiven && min(x, y) == knowsNotDoneGiven
+}
+
+// tellsMore says whether a says more than b: of the effect, else by its status.
+func tellsMore(a, b ledger.Attempt) bool {
+	rank := func(s ledger.AttemptStatus) int {
+		return slices.Index([]ledger.AttemptStatus{ledger.AttemptStarted, ledger.AttemptUnknown, ledger.AttemptError, ledger.AttemptOK}, s)
 	}
-	return k
+	x, y := knowledge(a), knowledge(b)
+	return x > y || x == y && rank(a.Status) > rank(b.Status)
+}
+
+// inShort is what a report said, in a few words.
+func inShort(a ledger.Attempt) string {
+	s := string(a.Status)
+	if a.HTTPStatus != 0 {
+		s += " " + strconv.Itoa(a.HTTPStatus)
+	}
+	for _, t := range []string{string(a.Class), a.Code} {
+		if t != "" {
+			s += " " + t
+		}
+	}
+	return s + ", effect " + string(a.Effect)
 }
 
 // place says where an entry stands after news of its attempts (docs/rules.md,

@@ -195,19 +195,23 @@ func TestRecorder(t *testing.T) {
 		"a rate limit, then a success: nothing was in doubt": {[]string{limitedA1, okA2}, nil, both(applied, entry(func(e ledger.Entry) bool {
 			return e.Class == ledger.ReportRecoveredAfterRetry && !e.Verify && e.Work == ledger.WorkNone
 		}))},
-		"a rate limit":                                         {[]string{limitedA1}, nil, both(is(ledger.StateRetryable, "backoff"), entry(func(e ledger.Entry) bool { return e.NextAt.Equal(at(2 * time.Minute)) }))},
-		"a permanent class":                                    {[]string{invalidA1}, nil, is(ledger.StateEscalated, "permanent")},
-		"a permanent class, policy says failed":                {[]string{invalidA1}, recorder(func(_ *connectors.Operation, p *Policy) { p.FailedState = true }), both(is(ledger.StateSettled, "permanent"), entry(func(e ledger.Entry) bool { return e.Class == ledger.ReportPermanentlyFailed }))},
-		"a rate limit, then a timeout: in doubt":               {[]string{limitedA1, timeoutA2}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), func(d *told) bool { return d.last.Void && d.cur.Entry.SettleFrom.Equal(at(time.Minute)) })},
-		"a rate limit, then another began":                     {[]string{limitedA1, startedA2}, nil, both(is(ledger.StateAmbiguous, "attempt_started"), func(d *told) bool { return d.last.Void })},
-		"a timeout, then a rate limit: still in doubt":         {[]string{timeoutA1, limitedA2}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), func(d *told) bool { return !d.last.Void && d.cur.Entry.Attempts == 2 })},
-		"a timeout that the workflow later knows was not done": {[]string{timeoutA1, `"attempts":[{"attempt_id":"a1","started_at":"2026-09-22T09:59:00Z","status":"error","http_status":504,"effect":"not_done"}]`}, nil, is(ledger.StateRetryable, "backoff")},
-		"escalated, then a timeout: in doubt again":            {[]string{invalidA1, timeoutA2}, nil, is(ledger.StateAmbiguous, "effect_unknown")},
-		"escalated, then another refusal: a person has it":     {[]string{invalidA1, invalidA2}, nil, both(is(ledger.StateEscalated, "permanent"), verdict(ledger.RecordedMerged))},
-		"escalated, then a success":                            {[]string{invalidA1, okA2}, nil, applied},
-		"five writes, each with another id":                    {[]string{attemptsOf("r-1"), attemptsOf("r-1", "r-2"), attemptsOf("r-1", "r-2", "r-3", "r-4", "r-5")}, nil, both(applied, flags(ledger.FlagDuplicate), entry(func(e ledger.Entry) bool { return e.Attempts == 5 && e.RemoteID == "r-1" }))},
-		"two successes in one report":                          {[]string{attemptsOf("r-1", "r-2")}, nil, both(applied, flags(ledger.FlagDuplicate))},
-		"two successes with one id are one":                    {[]string{attemptsOf("r-1", "r-1")}, nil, both(applied, flags())},
+		"a rate limit":                                               {[]string{limitedA1}, nil, both(is(ledger.StateRetryable, "backoff"), entry(func(e ledger.Entry) bool { return e.NextAt.Equal(at(2 * time.Minute)) }))},
+		"a permanent class":                                          {[]string{invalidA1}, nil, is(ledger.StateEscalated, "permanent")},
+		"a permanent class, policy says failed":                      {[]string{invalidA1}, recorder(func(_ *connectors.Operation, p *Policy) { p.FailedState = true }), both(is(ledger.StateSettled, "permanent"), entry(func(e ledger.Entry) bool { return e.Class == ledger.ReportPermanentlyFailed }))},
+		"a rate limit, then a timeout: in doubt":                     {[]string{limitedA1, timeoutA2}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), func(d *told) bool { return d.last.Void && d.cur.Entry.SettleFrom.Equal(at(time.Minute)) })},
+		"a rate limit, then another began":                           {[]string{limitedA1, startedA2}, nil, both(is(ledger.StateAmbiguous, "attempt_started"), func(d *told) bool { return d.last.Void })},
+		"a timeout, then a rate limit: still in doubt":               {[]string{timeoutA1, limitedA2}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), func(d *told) bool { return !d.last.Void && d.cur.Entry.Attempts == 2 })},
+		"a timeout that the workflow later knows was not done":       {[]string{timeoutA1, `"attempts":[{"attempt_id":"a1","started_at":"2026-09-22T09:59:00Z","status":"error","http_status":504,"effect":"not_done"}]`}, nil, is(ledger.StateRetryable, "backoff")},
+		"a rate limit, then a timeout of the same attempt: no proof": {[]string{limitedA1, timeoutA1}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), func(d *told) bool { return d.last.Void && len(d.cur.Attempts) == 1 })},
+		"a timeout, then a rate limit of the same attempt: no proof": {[]string{timeoutA1, limitedA1}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), func(d *told) bool { return d.last.Void && d.cur.Attempts[0].HTTPStatus == 504 })},
+		"two answers of one attempt, told again: nothing new":        {[]string{timeoutA1, limitedA1, timeoutA1}, nil, verdict(ledger.RecordedUnchanged)},
+		"two answers of one attempt, the other told again":           {[]string{timeoutA1, limitedA1, limitedA1}, nil, verdict(ledger.RecordedUnchanged)},
+		"escalated, then a timeout: in doubt again":                  {[]string{invalidA1, timeoutA2}, nil, is(ledger.StateAmbiguous, "effect_unknown")},
+		"escalated, then another refusal: a person has it":           {[]string{invalidA1, invalidA2}, nil, both(is(ledger.StateEscalated, "permanent"), verdict(ledger.RecordedMerged))},
+		"escalated, then a success":                                  {[]string{invalidA1, okA2}, nil, applied},
+		"five writes, each with another id":                          {[]string{attemptsOf("r-1"), attemptsOf("r-1", "r-2"), attemptsOf("r-1", "r-2", "r-3", "r-4", "r-5")}, nil, both(applied, flags(ledger.FlagDuplicate), entry(func(e ledger.Entry) bool { return e.Attempts == 5 && e.RemoteID == "r-1" }))},
+		"two successes in one report":                                {[]string{attemptsOf("r-1", "r-2")}, nil, both(applied, flags(ledger.FlagDuplicate))},
+		"two successes with one id are one":                          {[]string{attemptsOf("r-1", "r-1")}, nil, both(applied, flags())},
 		"a success for what was settled not applied": {[]string{invalidA1, okA2}, recorder(func(_ *connectors.Operation, p *Policy) { p.FailedState = true }), both(flags(ledger.FlagConflict), entry(func(e ledger.Entry) bool {
 			return e.State == ledger.StateSettled && e.Outcome == ledger.OutcomeNotApplied && e.Effect == ledger.EffectDone
 		}))},
@@ -259,6 +263,28 @@ func TestRecorder(t *testing.T) {
 					d.last.Verdict, e.State, e.Reason, e.Outcome, e.Effect, e.Work, e.NextAt.Sub(t0), e.Flags, e.Class, e.SendCount, e.AttemptCount, e.Verify, d.last.Void, d.last.Warnings, d.last.Errors)
 			}
 		})
+	}
+}
+
+// What the config does not define is kept, with a warning that names it.
+func TestRecorderWarnsOfWhatIsNotDefined(t *testing.T) {
+	for name, c := range map[string]struct{ connector, operation, want string }{
+		"all defined":          {"billing", "invoice.create", ""},
+		"no such connector":    {"biling", "invoice.create", `connector: "biling" is not in the config; kept, but nothing is looked up or sent for it; did you mean "billing"?`},
+		"nothing like it":      {"crm", "invoice.create", `connector: "crm" is not in the config; kept, but nothing is looked up or sent for it`},
+		"no such operation":    {"billing", "invoice.crate", `operation: connector "billing" defines no "invoice.crate"; kept, but nothing is looked up or sent for it; did you mean "invoice.create"?`},
+		"case tells names too": {"Billing", "invoice.create", `connector: "Billing" is not in the config; kept, but nothing is looked up or sent for it; did you mean "billing"?`},
+	} {
+		r := recorder()
+		rec := ledger.Record{ActionKey: "k", Workflow: "w", Connector: c.connector, Operation: c.operation, OccurredAt: t0,
+			Attempts: []ledger.RecordAttempt{{AttemptID: "a", Status: ledger.AttemptError, HTTPStatus: 504, StartedAt: t0, Sends: 1}}}
+		first := r.Decide(nil, rec, t0)
+		again := r.Decide(&ledger.Stored{Entry: first.Entry, Attempts: first.Attempts}, rec, t0)
+		for _, d := range []ledger.Recording{first, again} {
+			if got := strings.Join(d.Warnings, "\n"); got != c.want || d.Verdict == ledger.RecordedRefused {
+				t.Errorf("%s: %s\n got %q\nwant %q", name, d.Verdict, got, c.want)
+			}
+		}
 	}
 }
 
@@ -321,6 +347,9 @@ func TestMergeAttempt(t *testing.T) {
 	looked := func(e ledger.Effect) ledger.Attempt {
 		return with(old, func(a *ledger.Attempt) { a.Effect, a.Rule = e, "look: x" })
 	}
+	given := func(e ledger.Effect) ledger.Attempt {
+		return with(result("error", "timeout", e), func(a *ledger.Attempt) { a.Rule = "effect given" })
+	}
 	for name, c := range map[string]struct {
 		old, rep       ledger.Attempt
 		fresh, changed bool
@@ -340,13 +369,70 @@ func TestMergeAttempt(t *testing.T) {
 		"the same error again":                           {result("error", "timeout", "unknown"), result("error", "timeout", "unknown"), false, false, nil},
 		"the same error, now final":                      {result("error", "timeout", "unknown"), with(result("error", "timeout", "unknown"), func(a *ledger.Attempt) { a.Final = true }), false, true, func(m ledger.Attempt) bool { return m.Final }},
 		"started again, with a promise":                  {old, with(old, func(a *ledger.Attempt) { a.SendBy = at(time.Minute) }), false, true, func(m ledger.Attempt) bool { return m.SendBy.Equal(at(time.Minute)) }},
-		"a late start":                                   {result("error", "timeout", "unknown"), old, false, false, nil},
+		"a rate limit, then a timeout: in doubt": {result("error", "rate_limit", "not_done"), with(result("error", "timeout", "unknown"), func(a *ledger.Attempt) { a.HTTPStatus, a.SendBy = 504, at(2*time.Hour) }), true, true, func(m ledger.Attempt) bool {
+			return m.Effect == "unknown" && m.Class == "timeout" && m.Rule == "reported; also reported: error rate_limit, effect not_done" && m.SendBy.Equal(at(2*time.Hour))
+		}},
+		"a timeout, then a rate limit: the same": {with(result("error", "timeout", "unknown"), func(a *ledger.Attempt) { a.HTTPStatus, a.SendBy = 504, at(2*time.Hour) }), result("error", "rate_limit", "not_done"), true, true, func(m ledger.Attempt) bool {
+			return m.Effect == "unknown" && m.Class == "timeout" && m.Rule == "reported; also reported: error rate_limit, effect not_done" && m.SendBy.Equal(at(2*time.Hour))
+		}},
+		"a timeout and a rate limit, then another refusal": {with(result("error", "timeout", "unknown"), func(a *ledger.Attempt) { a.Rule = "reported; also reported: x" }), result("error", "validation", "not_done"), false, false, nil},
+		"reported unknown without more, then a rate limit": {result("unknown", "", "unknown"), result("error", "rate_limit", "not_done"), true, true, func(m ledger.Attempt) bool { return m.Effect == "not_done" && m.Rule == "reported" }},
+		"a rate limit, then unknown without more":          {result("error", "rate_limit", "not_done"), result("unknown", "", "unknown"), false, false, nil},
+		"a rate limit, then a success without proof":       {result("error", "rate_limit", "not_done"), result("ok", "", "unknown"), true, true, func(m ledger.Attempt) bool { return m.Effect == "unknown" && m.Status == "ok" }},
+		"a timeout, then not done, given":                  {result("error", "timeout", "unknown"), given("not_done"), true, true, func(m ledger.Attempt) bool { return m.Effect == "not_done" && m.Rule == "effect given" }},
+		"not done, given, then a timeout":                  {given("not_done"), result("error", "timeout", "unknown"), false, false, nil},
+		"not done, given, then unknown, given": {given("not_done"), given("unknown"), true, true, func(m ledger.Attempt) bool {
+			return m.Effect == "unknown" && strings.Contains(m.Rule, "; also reported: error timeout, effect not_done")
+		}},
+		"unknown, given, then a rate limit": {given("unknown"), result("error", "rate_limit", "not_done"), false, false, nil},
+		"seen pending by a look, then a rate limit": {with(looked("unknown"), func(a *ledger.Attempt) { a.Rule = "look: pending" }), result("error", "rate_limit", "not_done"), true, true, func(m ledger.Attempt) bool {
+			return m.Effect == "unknown" && m.Status == "error" && m.Class == "rate_limit"
+		}},
+		"proven absent, then a success without proof: looked at once more": {looked("not_done"), result("ok", "", "unknown"), true, true, func(m ledger.Attempt) bool {
+			return m.Effect == "unknown" && m.Status == "ok" && m.SendBy.Equal(at(time.Hour))
+		}},
+		"a late start": {result("error", "timeout", "unknown"), old, false, false, nil},
 	} {
 		m, fresh, changed := mergeAttempt(c.old, c.rep)
 		if fresh != c.fresh || changed != c.changed || c.check != nil && !c.check(m) {
 			t.Errorf("%s: fresh %v changed %v %+v", name, fresh, changed, m)
 		}
 	}
+}
+
+// In whatever order the reports of one attempt come, its effect is the same:
+// what is known best, and unknown where two answers contradict each other.
+func TestReportsOfOneAttemptInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var reports []ledger.RecordAttempt
+		for range rapid.IntRange(2, 5).Draw(rt, "reports") {
+			reports = append(reports, ledger.RecordAttempt{AttemptID: "a", StartedAt: at(-time.Minute), Sends: 1,
+				Status:     rapid.SampledFrom([]ledger.AttemptStatus{"ok", "error", "error", "error", "unknown", "started"}).Draw(rt, "status"),
+				HTTPStatus: rapid.SampledFrom([]int{0, 422, 429, 500, 504}).Draw(rt, "http"),
+				ErrorClass: rapid.SampledFrom([]string{"", "", "validation", "timeout"}).Draw(rt, "class"),
+				RemoteID:   rapid.SampledFrom([]string{"", "", "", "7"}).Draw(rt, "remote"),
+				Effect:     rapid.SampledFrom([]ledger.Effect{"", "", "", "not_done", "unknown"}).Draw(rt, "effect"),
+			})
+		}
+		tell := func(order []int) *told {
+			d := &told{t: t, r: recorder(), now: t0}
+			for i, j := range order {
+				d.now = at(time.Duration(i) * time.Minute)
+				rec := ledger.Record{ActionKey: "k:s", Workflow: "w", Connector: "billing", Operation: "invoice.create", OccurredAt: t0, Attempts: reports[j : j+1]}
+				d.take(d.r.Decide(d.cur, rec, d.now))
+			}
+			return d
+		}
+		order := make([]int, len(reports))
+		for i := range order {
+			order[i] = i
+		}
+		a := tell(order).cur.Attempts[0]
+		b := tell(rapid.Permutation(order).Draw(rt, "order")).cur.Attempts[0]
+		if a.Effect != b.Effect || strings.Contains(a.Rule, ruleAlso) != strings.Contains(b.Rule, ruleAlso) && a.Effect == ledger.EffectNotDone {
+			rt.Fatalf("%s (%s), in another order %s (%s)", a.Effect, a.Rule, b.Effect, b.Rule)
+		}
+	})
 }
 
 func TestRecorderRestores(t *testing.T) {

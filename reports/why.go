@@ -243,6 +243,11 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 		add("An attempt was begun and has no result yet. Nothing else is sent meanwhile; from %s on it is looked at.", stamp(e.NextAt))
 	case ledger.StateAmbiguous:
 		add("It stopped because nobody knows whether it happened: %s. Until a look settles that, sending again could do it twice.", Plain(e.Reason))
+		for _, a := range st.Attempts {
+			if also := AlsoReported(a); also != "" && a.Effect == ledger.EffectUnknown {
+				add("Attempt %d was reported with two answers that contradict each other (%s, and %s), so neither proves anything.", a.No, failure(a), also)
+			}
+		}
 		add("%s", proofSoFar(e, evidence))
 		if !e.NextAt.IsZero() {
 			add("The next look is due at %s.", stamp(e.NextAt))
@@ -329,6 +334,13 @@ func proof(evidence []ledger.Evidence, before time.Time) []ledger.Evidence {
 		}
 	}
 	return out
+}
+
+// AlsoReported is what another report of the same attempt said that contradicts
+// the one shown, as the rule kept with the attempt tells it; "" for none.
+func AlsoReported(a ledger.Attempt) string {
+	_, also, _ := strings.Cut(a.Rule, "; also reported: ")
+	return also
 }
 
 // whyNotDone says how it is known that no attempt had an effect.
