@@ -38,7 +38,8 @@ type Entry struct {
 	Excerpt       string // of a payload that was too large to keep
 	Sanitized     int    // replacements made in texts so that both databases can hold them
 
-	ProviderKey    string    // the effective key: what travels with the action
+	ProviderKey    string    // the effective key: what travels with the action; fixed at first write
+	KeyGuard       string    // the key as the system tells keys apart: no two entries of one operation share it; "" = ProviderKey
 	KeyOrigin      string    // "record", "action_key" or "derived"
 	IdempotencyKey string    // the record's own; "" = the effective key
 	Keys           []string  // every key ever used, oldest first; includes ProviderKey
@@ -242,7 +243,6 @@ func EffectOf(as []Attempt) Effect {
 // Evidence is a finding kept as ground for a change, or as a fact learned too
 // late to change anything.
 type Evidence struct {
-	ID        int64
 	EntryID   int64
 	Finding   Finding
 	Connector string
@@ -264,7 +264,6 @@ type Evidence struct {
 // row, whoever made the row, so that a report can say how things stood at any
 // moment.
 type History struct {
-	ID            int64
 	EntryID       int64
 	No            int // from 1 within the entry
 	At            time.Time

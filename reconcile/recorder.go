@@ -170,7 +170,17 @@ func (r *Recorder) entry(rec ledger.Record, now time.Time, d *ledger.Recording) 
 		}
 	}
 	e.Keys = []string{e.ProviderKey}
+	e.KeyGuard = r.guard(e)
 	return e
+}
+
+// guard is the key as the system tells keys apart: what differs from another one
+// by case only would find, or be refused for, the other's effect.
+func (r *Recorder) guard(e ledger.Entry) string {
+	if conn := r.Connectors[e.Connector]; conn != nil && conn.Info().KeyFold {
+		return strings.ToLower(strings.ToUpper(e.ProviderKey)) // a letter may have more than one lower form
+	}
+	return e.ProviderKey
 }
 
 func takePayload(e *ledger.Entry, rec ledger.Record) {
@@ -750,6 +760,7 @@ func (r *Recorder) restore(rec ledger.Record, now time.Time) ledger.Recording {
 	if conn := r.Connectors[rec.Connector]; conn != nil {
 		e.Lane = cmp.Or(conn.Info().Lane, e.Lane)
 	}
+	e.KeyGuard = r.guard(e)
 	if e.State == ledger.StateReady {
 		e = ledger.Reopen(e, "restored: the clearance is over", now)
 	}

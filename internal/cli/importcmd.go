@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sort"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,11 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 
+	if os.Getenv("GOGC") == "" {
+		// Nearly all that an import allocates is dropped with its batch: to
+		// collect half as often saves an eighth of its time for 15 MiB.
+		debug.SetGCPercent(200)
+	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err

@@ -145,7 +145,7 @@ func (w *world) entry(key string, edit ...func(*ledger.Entry)) ledger.Entry {
 	e := ledger.Entry{
 		ActionKey: key, Workflow: "lead-intake", WorkflowVersion: "7", Connector: "crm", Operation: "contact.create",
 		RecordID: "form-" + key, Owner: "revops", OccurredAt: now.Add(-time.Minute), ReceivedAt: now,
-		ProviderKey: key, KeyOrigin: "action_key", Keys: []string{key}, Lane: lane, Effect: ledger.EffectUnknown,
+		ProviderKey: key, KeyGuard: key, KeyOrigin: "action_key", Keys: []string{key}, Lane: lane, Effect: ledger.EffectUnknown,
 	}
 	e = ledger.Doubt(e, "timeout", now)
 	for _, f := range edit {

@@ -95,15 +95,17 @@ func recordTwiceInBatch(t *testing.T, w *world) {
 }
 
 func recordProviderKey(t *testing.T, w *world) {
-	use := func(key string) func(*ledger.Entry) { return func(e *ledger.Entry) { e.ProviderKey = key } }
+	use := func(key string) func(*ledger.Entry) { return func(e *ledger.Entry) { e.ProviderKey, e.KeyGuard = key, key } }
 	w.put(w.entry("stored", use("shared")))
 	es := map[string]ledger.Entry{
 		"first": w.entry("first", use("both")), "second": w.entry("second", use("both")),
 		"third": w.entry("third", use("shared")), "fourth": w.entry("fourth", use("shared"), func(e *ledger.Entry) { e.Operation = "other" }),
+		"folds": w.entry("folds", use("shared"), func(e *ledger.Entry) { e.ProviderKey = "SHARED" }),
+		"tells": w.entry("tells", use("SHARED")),
 		"none1": w.entry("none1", use("")), "none2": w.entry("none2", use("")),
 	}
 	var recs []ledger.Record
-	for _, k := range []string{"first", "second", "third", "fourth", "none1", "none2"} {
+	for _, k := range []string{"first", "second", "third", "fourth", "none1", "none2", "folds", "tells"} {
 		recs = append(recs, ledger.Record{ActionKey: k})
 	}
 	out, err := w.Record(w.ctx(), recs, func(_ *ledger.Stored, r ledger.Record, _ time.Time) ledger.Recording {
@@ -112,7 +114,7 @@ func recordProviderKey(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, other := range map[int]string{1: "first", 2: "stored"} {
+	for i, other := range map[int]string{1: "first", 2: "stored", 6: "stored"} {
 		if out[i].Verdict != ledger.RecordedRefused || len(out[i].Errors) != 1 {
 			t.Errorf("%q: %s %v, want refused", out[i].ActionKey, out[i].Verdict, out[i].Errors)
 			continue
@@ -122,14 +124,14 @@ func recordProviderKey(t *testing.T, w *world) {
 			t.Errorf("%q: error %v names not both keys", out[i].ActionKey, e)
 		}
 	}
-	for _, i := range []int{0, 3, 4, 5} {
+	for _, i := range []int{0, 3, 4, 5, 7} {
 		if out[i].Verdict != ledger.RecordedNew {
 			t.Errorf("%q: %s %v, want new", out[i].ActionKey, out[i].Verdict, out[i].Errors)
 		}
 	}
 	// A merge that takes somebody else's key is refused too.
 	e := w.get("none1").Entry
-	e.ProviderKey = "both"
+	e.ProviderKey, e.KeyGuard = "both", "both"
 	out, err = w.Record(w.ctx(), []ledger.Record{{ActionKey: "none1"}}, writing(ledger.Recording{Verdict: ledger.RecordedMerged, Entry: e}))
 	if err != nil || out[0].Verdict != ledger.RecordedRefused {
 		t.Errorf("merge onto a taken key: %+v, %v", out, err)
@@ -137,7 +139,7 @@ func recordProviderKey(t *testing.T, w *world) {
 }
 
 // odd is what texts may hold that a database may not.
-const odd = "a\x00b\xffc \u2028 \"q\" \\ {x,y} 'z' %s ?:n \U0001F600"
+const odd = "a\x00b\xffc \u2028 \"q\" \\ \\N \\. \t|\n|\r| {x,y} 'z' %s ?:n \U0001F600"
 
 func recordRoundTrip(t *testing.T, w *world) {
 	at := func(n int) time.Time { return w.clock.Now().Add(time.Duration(n) * time.Microsecond) }
@@ -190,7 +192,7 @@ func recordRoundTrip(t *testing.T, w *world) {
 	a.EntryID, a.ResultAt, a.EffectAt = e.ID, w.clock.Now(), w.clock.Now()
 	same(t, "attempts", st.Attempts, []ledger.Attempt{a})
 	evs := w.evidence(e.ID)
-	ev.ID, ev.EntryID = evs[0].ID, e.ID
+	ev.EntryID = e.ID
 	same(t, "evidence", evs, []ledger.Evidence{ev})
 	h := w.history(e.ID)
 	if len(h) != 1 || h[0].Actor != "person:ada" || !bytes.Equal(h[0].Detail, []byte(`{"x":1}`)) || !h[0].At.Equal(w.clock.Now()) || len(h[0].Flags) != 2 {

@@ -280,7 +280,7 @@ func applyWrites(t *testing.T, w *world) {
 		t.Errorf("evidence %+v", ev)
 	}
 	h := w.history(st.Entry.ID)
-	want := ledger.History{ID: h[1].ID, EntryID: st.Entry.ID, No: 2, At: now, From: ledger.StateAmbiguous, To: ledger.StateRetryable,
+	want := ledger.History{EntryID: st.Entry.ID, No: 2, At: now, From: ledger.StateAmbiguous, To: ledger.StateRetryable,
 		Class: ledger.ReportWaiting, Reason: "absent: twice", Owner: "revops", Actor: "reconcile", Note: "n", Detail: []byte(`{"v":1}`), PassID: "p1"}
 	same(t, "history", h[1], want)
 
@@ -379,15 +379,15 @@ func applyMixed(t *testing.T, w *world) {
 	}
 	cs[0].Lease.Token = 77
 	cs[2].Next = ledger.Advance(cs[2].Next, "x", now)
-	cs[3].Next.ProviderKey = "taken"
+	cs[3].Next.ProviderKey = "taken" // fixed at first write
 	out := w.apply(cs...)
-	if !errors.Is(out[0].Err, ledger.ErrLeaseLost) || out[1].Err != nil || out[2].Err == nil || out[3].Err == nil {
+	if !errors.Is(out[0].Err, ledger.ErrLeaseLost) || out[1].Err != nil || out[2].Err == nil || out[3].Err != nil {
 		t.Errorf("results %v, %v, %v, %v", out[0].Err, out[1].Err, out[2].Err, out[3].Err)
 	}
-	for i, want := range []ledger.State{ledger.StateAmbiguous, ledger.StateRetryable, ledger.StateAmbiguous, ledger.StateAmbiguous} {
+	for i, want := range []ledger.State{ledger.StateAmbiguous, ledger.StateRetryable, ledger.StateAmbiguous, ledger.StateRetryable} {
 		key := fmt.Sprintf("k%d", i)
-		if st := w.get(key).Entry.State; st != want {
-			t.Errorf("%s is %s, want %s", key, st, want)
+		if e := w.get(key).Entry; e.State != want || e.ProviderKey != key {
+			t.Errorf("%s is %s under the key %q, want %s under its own", key, e.State, e.ProviderKey, want)
 		}
 		w.unbroken(key)
 	}

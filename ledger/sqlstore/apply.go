@@ -27,9 +27,7 @@ func (s *Store) Apply(ctx context.Context, cs []ledger.Change) ([]ledger.Applied
 	if len(cs) == 0 {
 		return out, nil
 	}
-	try := 0
-	err := s.write(ctx, "apply changes", func(tx *sqlx.Tx) error {
-		try++
+	err := s.write(ctx, "apply changes", func(tx *txn) error {
 		// What was claimed on another server may have gone on there: its facts
 		// are kept, and nothing is changed by it.
 		now, _, err := s.claimTime(ctx, tx)
@@ -46,7 +44,7 @@ func (s *Store) Apply(ctx context.Context, cs []ledger.Change) ([]ledger.Applied
 		}
 		// An entry that is named twice is changed twice: each round has it once.
 		for _, round := range rounds(cs) {
-			if err := s.apply(ctx, tx, now, cs, round, out, try > 1, gone); err != nil {
+			if err := s.apply(ctx, tx, now, cs, round, out, gone); err != nil {
 				return err
 			}
 		}
@@ -73,7 +71,7 @@ func rounds(cs []ledger.Change) [][]int {
 	return out
 }
 
-func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledger.Change, round []int, out []ledger.Applied, careful bool, gone error) error {
+func (s *Store) apply(ctx context.Context, tx *txn, now time.Time, cs []ledger.Change, round []int, out []ledger.Applied, gone error) error {
 	ids := make([]int64, len(round))
 	for j, i := range round {
 		ids[j] = cs[i].Lease.EntryID
@@ -86,19 +84,6 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 	if err != nil {
 		return err
 	}
-	owners := map[keyUse]string{}
-	if careful {
-		var uses []keyUse
-		for _, i := range round {
-			if cur, ok := stored[cs[i].Lease.EntryID]; ok && cs[i].Next.ProviderKey != cur.ProviderKey {
-				uses = append(uses, useOf(cs[i].Next))
-			}
-		}
-		if err := s.askOwners(ctx, tx, uses, owners); err != nil {
-			return err
-		}
-	}
-
 	var rows [][]any
 	var attempts []ledger.Attempt
 	var evidence []ledger.Evidence
@@ -128,7 +113,7 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 			}
 			evidence = append(evidence, ev)
 		}
-		next, err := permitted(cur, c, now, owners)
+		next, err := permitted(cur, c, now)
 		if gone != nil {
 			err = fmt.Errorf("entry %q: %w", c.Lease.ActionKey, gone)
 		}
@@ -189,7 +174,7 @@ func (s *Store) apply(ctx context.Context, tx *sqlx.Tx, now time.Time, cs []ledg
 	if err := s.writeFacts(ctx, tx, "attempt_learn", attempts, evidence, void); err != nil {
 		return err
 	}
-	return s.insert(ctx, tx, "history_add", newHistoryLayout, rowsOf(newHistoryLayout, hs))
+	return s.insert(ctx, tx, "history_add", historyLayout, rowsOf(historyLayout, hs))
 }
 
 // attemptNumbers knows the attempts of entries, to number further ones.
@@ -211,7 +196,7 @@ func (ns attemptNumbers) of(a ledger.Attempt) int {
 
 // numbersOf reads the attempts of those entries whose changes bring one
 // without a number: a worker that reports its own knows it.
-func (s *Store) numbersOf(ctx context.Context, tx *sqlx.Tx, cs []ledger.Change, round []int) (attemptNumbers, error) {
+func (s *Store) numbersOf(ctx context.Context, tx *txn, cs []ledger.Change, round []int) (attemptNumbers, error) {
 	var ids []int64
 	for _, i := range round {
 		if slices.ContainsFunc(cs[i].Attempts, func(a ledger.Attempt) bool { return a.No == 0 }) {
@@ -222,7 +207,7 @@ func (s *Store) numbersOf(ctx context.Context, tx *sqlx.Tx, cs []ledger.Change, 
 }
 
 // permitted gives the entry as it is to be written, or why it is not.
-func permitted(cur standing, c ledger.Change, now time.Time, owners map[keyUse]string) (ledger.Entry, error) {
+func permitted(cur standing, c ledger.Change, now time.Time) (ledger.Entry, error) {
 	if !holdsLease(c.Lease, cur) {
 		return ledger.Entry{}, lost(c.Lease, cur)
 	}
@@ -233,9 +218,6 @@ func permitted(cur standing, c ledger.Change, now time.Time, owners map[keyUse]s
 	next.ID, next.ActionKey = cur.ID, cur.ActionKey
 	if err := sound(next); err != nil {
 		return ledger.Entry{}, err
-	}
-	if owner := owners[useOf(next)]; owner != "" && owner != cur.ActionKey {
-		return ledger.Entry{}, fmt.Errorf("entry %q: its new key %q is the key of %q", cur.ActionKey, next.ProviderKey, owner)
 	}
 	next.OriginalOwner = cmp.Or(cur.OriginalOwner, next.OriginalOwner, next.Owner)
 	next.Class = ledger.ClassOf(next)
@@ -266,7 +248,7 @@ func lost(l ledger.Lease, cur standing) error {
 
 // lockStanding reads what must be known of entries to change them, and locks
 // them in the order of their ids.
-func (s *Store) lockStanding(ctx context.Context, tx *sqlx.Tx, ids []int64) (map[int64]standing, error) {
+func (s *Store) lockStanding(ctx context.Context, tx *txn, ids []int64) (map[int64]standing, error) {
 	list, err := s.d.list(ids)
 	if err != nil {
 		return nil, err
@@ -309,7 +291,7 @@ func (s *Store) Start(ctx context.Context, st ledger.Start) (ledger.Started, err
 		return ledger.Started{}, fmt.Errorf("%s: %w", what, err)
 	}
 	var out ledger.Started
-	err := s.write(ctx, what, func(tx *sqlx.Tx) (err error) {
+	err := s.write(ctx, what, func(tx *txn) (err error) {
 		out, err = s.start(ctx, tx, st, next)
 		return err
 	})
@@ -322,7 +304,7 @@ func (s *Store) Start(ctx context.Context, st ledger.Start) (ledger.Started, err
 	return out, nil
 }
 
-func (s *Store) start(ctx context.Context, tx *sqlx.Tx, st ledger.Start, next ledger.Entry) (ledger.Started, error) {
+func (s *Store) start(ctx context.Context, tx *txn, st ledger.Start, next ledger.Entry) (ledger.Started, error) {
 	var out ledger.Started
 	if _, err := s.durableNow(ctx, tx); err != nil {
 		return out, err
@@ -386,7 +368,7 @@ func (s *Store) start(ctx context.Context, tx *sqlx.Tx, st ledger.Start, next le
 		EntryID: next.ID, No: cur.history + 1, At: now, From: cur.State, To: next.State, Class: next.Class, Flags: next.Flags,
 		Reason: next.Reason, Owner: next.Owner, Actor: defaultActor, PolicyVersion: next.PolicyVersion, PassID: st.PassID, Detail: st.Detail,
 	}
-	if err := s.insert(ctx, tx, "history_add", newHistoryLayout, [][]any{newHistoryLayout.values(&h)}); err != nil {
+	if err := s.insert(ctx, tx, "history_add", historyLayout, [][]any{historyLayout.values(&h)}); err != nil {
 		return out, err
 	}
 	if next.OutcomeKey != "" {
@@ -401,7 +383,7 @@ func (s *Store) start(ctx context.Context, tx *sqlx.Tx, st ledger.Start, next le
 
 // startLocks locks what a start rests on: entry, outcome key, lane, in this
 // order. nil: there is no such entry.
-func (s *Store) startLocks(ctx context.Context, tx *sqlx.Tx, st ledger.Start) (*standing, error) {
+func (s *Store) startLocks(ctx context.Context, tx *txn, st ledger.Start) (*standing, error) {
 	var cur standing
 	dest := append(standsLayout.dest(&cur.Entry), &cur.history, &cur.outcomeKey)
 	found, err := s.one(ctx, tx, "start_lock", args{"id": st.Lease.EntryID}, dest...)
@@ -427,7 +409,7 @@ func (s *Store) startLocks(ctx context.Context, tx *sqlx.Tx, st ledger.Start) (*
 	return &cur, err
 }
 
-func (s *Store) whyNotStarted(ctx context.Context, tx *sqlx.Tx, a args) (string, error) {
+func (s *Store) whyNotStarted(ctx context.Context, tx *txn, a args) (string, error) {
 	var generation, replaced, lease, clearance, held, outcome int
 	_, err := s.one(ctx, tx, "start_why", a, &generation, &replaced, &lease, &clearance, &held, &outcome)
 	switch {

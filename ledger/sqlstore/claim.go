@@ -22,7 +22,7 @@ func (s *Store) Claim(ctx context.Context, c ledger.Claim) (ledger.Claimed, erro
 		out, err = s.claim(ctx, s.r, c, nil)
 		err = s.readError(ctx, "peek", err)
 	} else {
-		err = s.write(ctx, "claim", func(tx *sqlx.Tx) error {
+		err = s.write(ctx, "claim", func(tx *txn) error {
 			out, err = s.claim(ctx, tx, c, tx)
 			return err
 		})
@@ -33,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, c ledger.Claim) (ledger.Claimed, erro
 	return out, nil
 }
 
-func (s *Store) claim(ctx context.Context, on queryer, c ledger.Claim, tx *sqlx.Tx) (ledger.Claimed, error) {
+func (s *Store) claim(ctx context.Context, on queryer, c ledger.Claim, tx *txn) (ledger.Claimed, error) {
 	now, generation, err := s.claimTime(ctx, on)
 	if err != nil {
 		return ledger.Claimed{}, err
@@ -121,7 +121,7 @@ func (s *Store) withAttempts(ctx context.Context, on queryer, es []ledger.Entry)
 
 // Renew extends leases to d from now; those lost meanwhile are returned.
 func (s *Store) Renew(ctx context.Context, ls []ledger.Lease, d time.Duration) (lost []ledger.Lease, err error) {
-	err = s.write(ctx, "renew leases", func(tx *sqlx.Tx) error {
+	err = s.write(ctx, "renew leases", func(tx *txn) error {
 		now, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -135,13 +135,13 @@ func (s *Store) Renew(ctx context.Context, ls []ledger.Lease, d time.Duration) (
 // Release gives leases back and changes nothing else. Those lost meanwhile are
 // not an error.
 func (s *Store) Release(ctx context.Context, ls []ledger.Lease) error {
-	return s.write(ctx, "release leases", func(tx *sqlx.Tx) error {
+	return s.write(ctx, "release leases", func(tx *txn) error {
 		_, err := s.onLeases(ctx, tx, "release", ls, time.Time{})
 		return err
 	})
 }
 
-func (s *Store) onLeases(ctx context.Context, tx *sqlx.Tx, name string, ls []ledger.Lease, until time.Time) (lost []ledger.Lease, err error) {
+func (s *Store) onLeases(ctx context.Context, tx *txn, name string, ls []ledger.Lease, until time.Time) (lost []ledger.Lease, err error) {
 	rows := make([][]any, len(ls))
 	for i, l := range ls {
 		rows[i] = []any{l.EntryID, l.Token, storable(l.Holder), micros(until)}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jmoiron/sqlx"
 )
 
 // Unsettle makes negatives void and starts quiet periods at now; see
@@ -13,7 +11,7 @@ import (
 // ErrGeneration, and finds that another one has answered it meanwhile, changes
 // nothing.
 func (s *Store) Unsettle(ctx context.Context, reason string, generation bool, longest time.Duration) (entries int, err error) {
-	err = s.write(ctx, "unsettle", func(tx *sqlx.Tx) error {
+	err = s.write(ctx, "unsettle", func(tx *txn) error {
 		entries = 0
 		now, err := s.durableNow(ctx, tx)
 		if err != nil {
@@ -52,7 +50,7 @@ func (s *Store) Unsettle(ctx context.Context, reason string, generation bool, lo
 // was due unknown, and ends all claims. What may have been sent in the lost
 // span becomes an attempt of unknown effect, since an entry's effect is that of
 // its attempts.
-func (s *Store) raiseGeneration(ctx context.Context, tx *sqlx.Tx, generation int64, a func() args) error {
+func (s *Store) raiseGeneration(ctx context.Context, tx *txn, generation int64, a func() args) error {
 	set := a()
 	set["generation"] = generation
 	if _, err := s.exec(ctx, tx, "generation_set", set); err != nil {

@@ -369,7 +369,7 @@ func stopInTheMiddle(ledgerURL string) error {
 	if err != nil {
 		return err
 	}
-	return s.once(ctx, func(tx *sqlx.Tx) error {
+	return s.once(ctx, func(tx *txn) error {
 		for _, name := range []string{"schema_lock", "schema_create"} {
 			if _, err := s.exec(ctx, tx, name, nil); err != nil {
 				return err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -32,7 +30,7 @@ func (s *Store) lane(ctx context.Context, on queryer, query, name string) (l led
 // transaction has to be repeated.
 func (s *Store) SaveLane(ctx context.Context, name string, change func(l ledger.Lane, now time.Time) ledger.Lane) (ledger.Lane, error) {
 	var out ledger.Lane
-	err := s.write(ctx, fmt.Sprintf("save lane %q", name), func(tx *sqlx.Tx) error {
+	err := s.write(ctx, fmt.Sprintf("save lane %q", name), func(tx *txn) error {
 		l, found, err := s.lane(ctx, tx, "lane_lock", name)
 		if err == nil && !found {
 			if _, err = s.exec(ctx, tx, "lane_new", args{"lane": l.Name}); err == nil {
@@ -56,7 +54,7 @@ func (s *Store) SaveLane(ctx context.Context, name string, change func(l ledger.
 // Reserve takes n calls from a shared rate; see ledger.Store.
 func (s *Store) Reserve(ctx context.Context, lane, bucket string, n, burst int, every time.Duration) (from, now time.Time, err error) {
 	span := time.Duration(n) * every
-	err = s.write(ctx, fmt.Sprintf("reserve calls on lane %q", lane), func(tx *sqlx.Tx) error {
+	err = s.write(ctx, fmt.Sprintf("reserve calls on lane %q", lane), func(tx *txn) error {
 		if now, err = s.now(ctx, tx); err != nil {
 			return err
 		}
@@ -86,7 +84,7 @@ func (s *Store) Hold(ctx context.Context, lane string, on bool, by string) error
 	if lane == "" {
 		return s.SetMeta(ctx, ledger.MetaHeld, by)
 	}
-	return s.write(ctx, fmt.Sprintf("hold lane %q", lane), func(tx *sqlx.Tx) error {
+	return s.write(ctx, fmt.Sprintf("hold lane %q", lane), func(tx *txn) error {
 		_, err := s.exec(ctx, tx, "lane_hold", args{"lane": storable(lane), "held": held, "by": storable(by)})
 		return err
 	})
@@ -94,7 +92,7 @@ func (s *Store) Hold(ctx context.Context, lane string, on bool, by string) error
 
 // Alert opens an alert under a key, unless one is open.
 func (s *Store) Alert(ctx context.Context, key, text string) (opened bool, err error) {
-	err = s.write(ctx, fmt.Sprintf("open alert %q", key), func(tx *sqlx.Tx) error {
+	err = s.write(ctx, fmt.Sprintf("open alert %q", key), func(tx *txn) error {
 		now, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -108,7 +106,7 @@ func (s *Store) Alert(ctx context.Context, key, text string) (opened bool, err e
 
 // Calm closes an alert. One that is not open stays as it is.
 func (s *Store) Calm(ctx context.Context, key string) error {
-	return s.write(ctx, fmt.Sprintf("close alert %q", key), func(tx *sqlx.Tx) error {
+	return s.write(ctx, fmt.Sprintf("close alert %q", key), func(tx *txn) error {
 		now, err := s.now(ctx, tx)
 		if err == nil {
 			_, err = s.exec(ctx, tx, "alert_close", args{"key": storable(key), "at": micros(now)})
@@ -126,7 +124,7 @@ func (s *Store) Meta(ctx context.Context, name string) (string, error) {
 
 // SetMeta sets it.
 func (s *Store) SetMeta(ctx context.Context, name, value string) error {
-	return s.write(ctx, fmt.Sprintf("set %q of the ledger", name), func(tx *sqlx.Tx) error {
+	return s.write(ctx, fmt.Sprintf("set %q of the ledger", name), func(tx *txn) error {
 		_, err := s.exec(ctx, tx, "set_meta", args{"name": storable(name), "value": storable(value)})
 		return err
 	})

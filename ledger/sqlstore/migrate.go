@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
@@ -122,7 +121,7 @@ func (s *Store) migrate(ctx context.Context, progress io.Writer) error {
 
 // step does one step, unless another process just did.
 func (s *Store) step(ctx context.Context, m migration) (done bool, err error) {
-	err = s.once(ctx, func(tx *sqlx.Tx) error {
+	err = s.once(ctx, func(tx *txn) error {
 		done = false
 		if _, err := s.exec(ctx, tx, "schema_lock", nil); err != nil {
 			return err

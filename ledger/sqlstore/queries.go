@@ -137,7 +137,7 @@ var (
 	// standingLayout is what Apply and Start write of an entry: all that a
 	// later report cannot change either stays as it was recorded.
 	standingLayout = entryLayout.without("id", "action_key", "workflow", "workflow_version", "run_id", "step_id",
-		"connector", "operation", "record_id", "subject", "outcome_key", "risk", "replaces", "occurred_at", "received_at",
+		"connector", "operation", "provider_key", "key_guard", "key_origin", "record_id", "subject", "outcome_key", "risk", "replaces", "occurred_at", "received_at",
 		"payload", "payload_type", "payload_digest", "payload_size", "excerpt", "sanitized",
 		"fencing_token", "lease_holder", "lease_until", "generation")
 
@@ -160,18 +160,15 @@ var (
 
 	// standsLayout is what must be known of an entry to change it.
 	standsLayout = entryLayout.only("id", "action_key", "state", "effect", "fencing_token", "lease_holder", "lease_until",
-		"outcome", "class", "owner", "original_owner", "flags", "reason", "attempts", "provider_key", "looks_answered",
+		"outcome", "class", "owner", "original_owner", "flags", "reason", "attempts", "looks_answered",
 		"lane", "generation")
 
 	leaseLayout = layout{columns: []column{{name: "id", kind: kindInt}, {name: "token", kind: kindInt},
 		{name: "holder"}, {name: "until", kind: kindInt}}}
 
-	useLayout = layout{columns: []column{{name: "connector"}, {name: "operation"}, {name: "provider_key"}}}
+	useLayout = layout{columns: []column{{name: "connector"}, {name: "operation"}, {name: "key_guard"}}}
 
 	holderLayout = layout{columns: []column{{name: "outcome_key"}, {name: "entry_id", kind: kindInt}, {name: "taken_at", kind: kindInt}}}
-
-	newHistoryLayout  = historyLayout.without("id")
-	newEvidenceLayout = evidenceLayout.without("id")
 )
 
 // newFragments gives the fragments that follow from the layouts and the
@@ -192,11 +189,11 @@ func newFragments(d *dialect) map[string]string {
 		"attempt":    attemptLayout.list(""),
 		"n.attempt":  attemptLayout.list("n."),
 		"evidence":   evidenceLayout.list(""),
-		"evidence+":  newEvidenceLayout.list(""),
-		"n.evidence": newEvidenceLayout.list("n."),
+		"evidence+":  evidenceLayout.list(""),
+		"n.evidence": evidenceLayout.list("n."),
 		"history":    historyLayout.list(""),
-		"history+":   newHistoryLayout.list(""),
-		"n.history":  newHistoryLayout.list("n."),
+		"history+":   historyLayout.list(""),
+		"n.history":  historyLayout.list("n."),
 		"lane":       laneLayout.list(""),
 		"n.lane":     laneLayout.list("n."),
 		"e.stands":   standsLayout.list("e."),
@@ -208,8 +205,8 @@ func newFragments(d *dialect) map[string]string {
 		"rows lease":    d.rows(leaseLayout),
 		"rows lane":     d.rows(laneLayout),
 		"rows attempt":  d.rows(attemptLayout),
-		"rows evidence": d.rows(newEvidenceLayout),
-		"rows history":  d.rows(newHistoryLayout),
+		"rows evidence": d.rows(evidenceLayout),
+		"rows history":  d.rows(historyLayout),
 		"rows use":      d.rows(useLayout),
 		"rows holder":   d.rows(holderLayout),
 	}

@@ -36,7 +36,7 @@ func (s *Store) Record(ctx context.Context, recs []ledger.Record, decide ledger.
 	}
 	var out []ledger.Recorded
 	try := 0
-	err := s.write(ctx, "record", func(tx *sqlx.Tx) (err error) {
+	err := s.write(ctx, "record", func(tx *txn) (err error) {
 		// Whether a provider key is taken is asked only once an insert has
 		// shown that one is: few batches meet that, and the question costs.
 		out, err = s.record(ctx, tx, recs, decide, try > 0)
@@ -50,11 +50,14 @@ func (s *Store) Record(ctx context.Context, recs []ledger.Record, decide ledger.
 }
 
 // keyUse is what one entry would travel under; no two may be equal.
-type keyUse struct{ connector, operation, key string }
+type keyUse struct{ connector, operation, guard string }
 
-func useOf(e ledger.Entry) keyUse { return keyUse{e.Connector, e.Operation, e.ProviderKey} }
+func useOf(e ledger.Entry) keyUse { return keyUse{e.Connector, e.Operation, guard(e)} }
 
-func (s *Store) record(ctx context.Context, tx *sqlx.Tx, recs []ledger.Record, decide ledger.Decider, careful bool) ([]ledger.Recorded, error) {
+// guard is the entry's key as its system tells keys apart.
+func guard(e ledger.Entry) string { return cmp.Or(e.KeyGuard, e.ProviderKey) }
+
+func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decide ledger.Decider, careful bool) ([]ledger.Recorded, error) {
 	now, err := s.durableNow(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (s *Store) record(ctx context.Context, tx *sqlx.Tx, recs []ledger.Record, d
 			}
 			d := decide(cur, rec, now)
 			out[i] = b.take(keys[i], p, d, owners)
-			if use := useOf(d.Entry); careful && writes(out[i].Verdict) && use.key != "" {
+			if use := useOf(d.Entry); careful && writes(out[i].Verdict) && use.guard != "" {
 				if _, asked := owners[use]; !asked {
 					unknown = append(unknown, use)
 				}
@@ -116,16 +119,16 @@ func (s *Store) record(ctx context.Context, tx *sqlx.Tx, recs []ledger.Record, d
 func writes(v ledger.Verdict) bool { return v == ledger.RecordedNew || v == ledger.RecordedMerged }
 
 // askOwners finds out whose the provider keys are; "" is nobody's.
-func (s *Store) askOwners(ctx context.Context, tx *sqlx.Tx, uses []keyUse, owners map[keyUse]string) error {
+func (s *Store) askOwners(ctx context.Context, tx *txn, uses []keyUse, owners map[keyUse]string) error {
 	rows := make([][]any, len(uses))
 	for i, u := range uses {
 		owners[u] = ""
-		rows[i] = []any{storable(u.connector), storable(u.operation), storable(u.key)}
+		rows[i] = []any{storable(u.connector), storable(u.operation), storable(u.guard)}
 	}
-	return s.bulk(ctx, tx, "provider_keys", useLayout, rows, func(r *sqlx.Rows) error {
+	return s.bulk(ctx, tx, "key_guards", useLayout, rows, func(r *sqlx.Rows) error {
 		var u keyUse
 		var owner string
-		err := r.Scan(&u.connector, &u.operation, &u.key, &owner)
+		err := r.Scan(&u.connector, &u.operation, &u.guard, &owner)
 		owners[u] = owner
 		return err
 	})
@@ -135,7 +138,7 @@ func (s *Store) askOwners(ctx context.Context, tx *sqlx.Tx, uses []keyUse, owner
 func (s *Store) Change(ctx context.Context, actionKey string, decide func(cur ledger.Stored, now time.Time) (ledger.Recording, error)) (ledger.Entry, error) {
 	var out ledger.Entry
 	key := storable(actionKey)
-	err := s.write(ctx, fmt.Sprintf("change %q", actionKey), func(tx *sqlx.Tx) error {
+	err := s.write(ctx, fmt.Sprintf("change %q", actionKey), func(tx *txn) error {
 		now, err := s.durableNow(ctx, tx)
 		if err != nil {
 			return err
@@ -278,13 +281,13 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 		if err := sound(next); err != nil {
 			return refuse("state", "%v", err)
 		}
-		if use := useOf(next); use.key != "" {
+		if use := useOf(next); use.guard != "" {
 			other := owners[use]
 			if other == "" || other == key {
 				other = b.used[use]
 			}
 			if other != "" && other != key {
-				return refuse("provider_key", "%q would travel under the key %q of %q; give it a provider_key of its own", key, use.key, other)
+				return refuse("provider_key", "%q would travel under the key of %q, as %s; give it a provider_key of its own", key, other, whyTaken(next))
 			}
 			b.used[use] = key
 		}
@@ -308,6 +311,14 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 	return out
 }
 
+// whyTaken says why the key of an entry is somebody else's.
+func whyTaken(e ledger.Entry) string {
+	if g := guard(e); g != e.ProviderKey {
+		return fmt.Sprintf("the system does not tell %q from keys that differ in case only", e.ProviderKey)
+	}
+	return fmt.Sprintf("its key is %q too", e.ProviderKey)
+}
+
 // change makes the entry stand as decided, with its history.
 func (b *batch) change(p *pending, next ledger.Entry, d ledger.Recording) {
 	before := p.entry
@@ -320,6 +331,7 @@ func (b *batch) change(p *pending, next ledger.Entry, d ledger.Recording) {
 		next.ReceivedAt = b.now
 	}
 	next.OriginalOwner = cmp.Or(next.OriginalOwner, next.Owner)
+	next.KeyGuard = guard(next)
 	next.Class = ledger.ClassOf(next)
 	next.LastActivityAt = b.now
 	if !p.fresh && !p.raised && (b.raise || len(d.Attempts) > 0) {
@@ -453,7 +465,7 @@ func tooLong(e ledger.Entry) string {
 		limit       int
 	}{
 		{"action_key", e.ActionKey, maxKey}, {"connector", e.Connector, maxKey}, {"operation", e.Operation, maxKey},
-		{"lane", e.Lane, maxKey}, {"provider_key", e.ProviderKey, maxOther}, {"outcome_key", e.OutcomeKey, maxOther},
+		{"lane", e.Lane, maxKey}, {"provider_key", e.ProviderKey, maxOther}, {"provider_key", e.KeyGuard, maxOther}, {"outcome_key", e.OutcomeKey, maxOther},
 	} {
 		if len(f.value) > f.limit {
 			return f.name
@@ -463,7 +475,7 @@ func tooLong(e ledger.Entry) string {
 }
 
 // flush writes a batch, in a few statements whatever its size.
-func (s *Store) flush(ctx context.Context, tx *sqlx.Tx, b *batch) error {
+func (s *Store) flush(ctx context.Context, tx *txn, b *batch) error {
 	var fresh, freshAttempts, changed, holders [][]any
 	for _, p := range b.order {
 		switch {
@@ -498,7 +510,7 @@ func (s *Store) flush(ctx context.Context, tx *sqlx.Tx, b *batch) error {
 	if err := s.writeFacts(ctx, tx, "attempt_put", b.attempts, b.evidence, b.void); err != nil {
 		return err
 	}
-	if err := s.insert(ctx, tx, "history_add", newHistoryLayout, rowsOf(newHistoryLayout, b.history)); err != nil {
+	if err := s.insert(ctx, tx, "history_add", historyLayout, rowsOf(historyLayout, b.history)); err != nil {
 		return err
 	}
 	return s.takeHolders(ctx, tx, holders)
@@ -506,7 +518,7 @@ func (s *Store) flush(ctx context.Context, tx *sqlx.Tx, b *batch) error {
 
 // writeFacts stores attempts and evidence. Evidence is made void before new
 // evidence is added.
-func (s *Store) writeFacts(ctx context.Context, tx *sqlx.Tx, attempts string, as []ledger.Attempt, evs []ledger.Evidence, void []int64) error {
+func (s *Store) writeFacts(ctx context.Context, tx *txn, attempts string, as []ledger.Attempt, evs []ledger.Evidence, void []int64) error {
 	if err := s.bulk(ctx, tx, attempts, attemptLayout, rowsOf(attemptLayout, as), nil); err != nil {
 		return err
 	}
@@ -519,7 +531,7 @@ func (s *Store) writeFacts(ctx context.Context, tx *sqlx.Tx, attempts string, as
 			return err
 		}
 	}
-	return s.bulk(ctx, tx, "evidence_add", newEvidenceLayout, rowsOf(newEvidenceLayout, evs), nil)
+	return s.bulk(ctx, tx, "evidence_add", evidenceLayout, rowsOf(evidenceLayout, evs), nil)
 }
 
 // holds says whether an entry keeps its siblings from being sent. The fragment
@@ -532,7 +544,7 @@ func holds(e ledger.Entry) bool {
 // takeHolders makes entries the holders of their outcome keys where nobody is,
 // and locks those keys until the transaction ends, so that a sibling cannot be
 // started meanwhile.
-func (s *Store) takeHolders(ctx context.Context, tx *sqlx.Tx, rows [][]any) error {
+func (s *Store) takeHolders(ctx context.Context, tx *txn, rows [][]any) error {
 	// One row per key, the first; in the order of the keys, so that two
 	// transactions do not wait for each other in a ring.
 	slices.SortStableFunc(rows, func(a, b []any) int { return strings.Compare(a[0].(string), b[0].(string)) })
@@ -549,7 +561,7 @@ func rowsOf[T any](l layout, vs []T) [][]any {
 }
 
 // lockByKey reads entries with their attempts, and locks them.
-func (s *Store) lockByKey(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]*pending, error) {
+func (s *Store) lockByKey(ctx context.Context, tx *txn, keys []string) (map[string]*pending, error) {
 	list, err := s.d.list(keys)
 	if err != nil {
 		return nil, err
@@ -604,7 +616,7 @@ func (s *Store) attemptsOf(ctx context.Context, on queryer, ids []int64) (map[in
 }
 
 // newIDs takes n numbers for new entries.
-func (s *Store) newIDs(ctx context.Context, tx *sqlx.Tx, n int) ([]int64, error) {
+func (s *Store) newIDs(ctx context.Context, tx *txn, n int) ([]int64, error) {
 	ids := make([]int64, 0, n)
 	if n == 0 {
 		return ids, nil

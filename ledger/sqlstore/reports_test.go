@@ -86,12 +86,12 @@ func (h *shelf) failure(entry int64, reason string, at time.Time, change func(a 
 
 func (h *shelf) put(t *testing.T, s *Store) {
 	t.Helper()
-	insert := func(tx *sqlx.Tx, l layout, values []any) error {
+	insert := func(tx *txn, l layout, values []any) error {
 		_, err := tx.Exec(sqlx.Rebind(s.d.bind, "INSERT INTO "+l.table+" ("+l.list("")+") VALUES ("+
 			joined(len(l.columns), func(int) string { return "?" })+")"), values...)
 		return err
 	}
-	err := s.write(t.Context(), "put", func(tx *sqlx.Tx) error {
+	err := s.write(t.Context(), "put", func(tx *txn) error {
 		for _, e := range h.entries {
 			if err := insert(tx, entryLayout, entryLayout.values(&e)); err != nil {
 				return err
@@ -103,7 +103,7 @@ func (h *shelf) put(t *testing.T, s *Store) {
 			}
 		}
 		for _, r := range h.history {
-			if err := insert(tx, newHistoryLayout, newHistoryLayout.values(&r)); err != nil {
+			if err := insert(tx, historyLayout, historyLayout.values(&r)); err != nil {
 				return err
 			}
 		}

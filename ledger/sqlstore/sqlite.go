@@ -78,7 +78,7 @@ func sqliteList(items any) (any, error) {
 
 // sqliteBulk prepares once and runs for each row: in the same process and
 // transaction that is as good as one statement.
-func sqliteBulk(ctx context.Context, tx *sqlx.Tx, query string, l layout, rows [][]any, scan func(*sqlx.Rows) error) (err error) {
+func sqliteBulk(ctx context.Context, tx *txn, query string, l layout, rows [][]any, scan func(*sqlx.Rows) error) (err error) {
 	query, err = positional(sqlx.QUESTION, query, l)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func sqliteBulk(ctx context.Context, tx *sqlx.Tx, query string, l layout, rows [
 	return nil
 }
 
-func sqliteInsert(ctx context.Context, tx *sqlx.Tx, query string, l layout, rows [][]any) error {
+func sqliteInsert(ctx context.Context, tx *txn, query string, l layout, rows [][]any) error {
 	return sqliteBulk(ctx, tx, query, l, rows, nil)
 }
 

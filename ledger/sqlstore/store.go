@@ -330,7 +330,7 @@ func (s *Store) exec(ctx context.Context, on queryer, name string, a args) (int,
 }
 
 // bulk runs a statement whose parameters are all in its rows fragment.
-func (s *Store) bulk(ctx context.Context, tx *sqlx.Tx, name string, l layout, rows [][]any, scan func(*sqlx.Rows) error) error {
+func (s *Store) bulk(ctx context.Context, tx *txn, name string, l layout, rows [][]any, scan func(*sqlx.Rows) error) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -338,7 +338,7 @@ func (s *Store) bulk(ctx context.Context, tx *sqlx.Tx, name string, l layout, ro
 }
 
 // insert adds rows that are all new.
-func (s *Store) insert(ctx context.Context, tx *sqlx.Tx, name string, l layout, rows [][]any) error {
+func (s *Store) insert(ctx context.Context, tx *txn, name string, l layout, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -360,9 +360,15 @@ func all[T any](ctx context.Context, s *Store, on queryer, name string, l layout
 	return out, err
 }
 
+// txn is a transaction, and the connection that it has to itself.
+type txn struct {
+	*sqlx.Tx
+	conn *sqlx.Conn
+}
+
 // write runs f in one transaction, again when the database broke it off in
 // favour of another one. Nothing in f may reach outside the database.
-func (s *Store) write(ctx context.Context, what string, f func(tx *sqlx.Tx) error) error {
+func (s *Store) write(ctx context.Context, what string, f func(tx *txn) error) error {
 	wait := firstPause
 	for try := 1; ; try++ {
 		err := s.once(ctx, f)
@@ -383,7 +389,7 @@ func (s *Store) write(ctx context.Context, what string, f func(tx *sqlx.Tx) erro
 	}
 }
 
-func (s *Store) once(ctx context.Context, f func(tx *sqlx.Tx) error) (err error) {
+func (s *Store) once(ctx context.Context, f func(tx *txn) error) (err error) {
 	conn, err := s.w.Connx(ctx)
 	if err != nil {
 		return err
@@ -411,10 +417,11 @@ func (s *Store) once(ctx context.Context, f func(tx *sqlx.Tx) error) (err error)
 			})
 		}()
 	}
-	tx, err := conn.BeginTxx(ctx, nil)
+	begun, err := conn.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}
+	tx := &txn{Tx: begun, conn: conn}
 	if err := f(tx); err != nil {
 		return errors.Join(err, ignoreDone(tx.Rollback()))
 	}
@@ -527,7 +534,7 @@ func (s *Store) now(ctx context.Context, on queryer) (time.Time, error) {
 
 // durableNow is now, in a transaction whose commit waits for the disk and the
 // standbys whatever the server's default.
-func (s *Store) durableNow(ctx context.Context, tx *sqlx.Tx) (time.Time, error) {
+func (s *Store) durableNow(ctx context.Context, tx *txn) (time.Time, error) {
 	var us int64
 	var setting string
 	if _, err := s.one(ctx, tx, "durable_now", nil, &us, &setting); err != nil {
@@ -538,7 +545,7 @@ func (s *Store) durableNow(ctx context.Context, tx *sqlx.Tx) (time.Time, error) 
 
 // keepSeen stores the highest time seen, about once a second: more often would
 // make that row the hottest of all.
-func (s *Store) keepSeen(ctx context.Context, tx *sqlx.Tx, us int64) error {
+func (s *Store) keepSeen(ctx context.Context, tx *txn, us int64) error {
 	kept := s.kept.Load()
 	if us < kept+int64(time.Second/time.Microsecond) || !s.kept.CompareAndSwap(kept, us) {
 		return nil

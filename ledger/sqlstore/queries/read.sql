@@ -31,7 +31,7 @@
 SELECT {e.entry} FROM entry AS e WHERE e.action_key = :action_key
 
 -- name: evidence
-SELECT {evidence} FROM evidence WHERE entry_id = :id ORDER BY asked_at, id
+SELECT {evidence} FROM evidence WHERE entry_id = :id ORDER BY asked_at, seen_at, finding, digest
 
 -- name: history
 SELECT {history} FROM history WHERE entry_id = :id ORDER BY history_no

@@ -29,11 +29,11 @@ UPDATE entry SET ({change}) = ({n.change}),
  WHERE entry.id = n.id AND entry.fencing_token = n.token AND entry.state = n.from_state
 RETURNING entry.id
 
--- name: provider_keys
-SELECT e.connector, e.operation, e.provider_key, e.action_key
+-- name: key_guards
+SELECT e.connector, e.operation, e.key_guard, e.action_key
   FROM {rows use}
-  JOIN entry AS e ON e.connector = n.connector AND e.operation = n.operation AND e.provider_key = n.provider_key
- WHERE e.provider_key <> ''
+  JOIN entry AS e ON e.connector = n.connector AND e.operation = n.operation AND e.key_guard = n.key_guard
+ WHERE e.key_guard <> ''
 
 -- name: attempts
 SELECT {attempt} FROM attempt AS e WHERE e.entry_id {any id} ORDER BY e.entry_id, e.attempt_no, e.attempt_id
@@ -82,14 +82,14 @@ ON CONFLICT (entry_id, attempt_id) DO UPDATE SET {attempt result}
 UPDATE evidence SET void = 1 WHERE counted = 1 AND void = 0 AND entry_id {any id}
 
 -- name: evidence_add
-INSERT INTO evidence ({evidence+}) SELECT {n.evidence} FROM {rows evidence} WHERE 1 = 1
+INSERT INTO evidence ({evidence}) SELECT {n.evidence} FROM {rows evidence} WHERE 1 = 1
 ON CONFLICT (entry_id, asked_at, finding, digest) DO NOTHING
 
 -- name: history_add (postgres)
-COPY history ({history+}) FROM STDIN
+COPY history ({history}) FROM STDIN
 
 -- name: history_add (sqlite)
-INSERT INTO history ({history+}) SELECT {n.history} FROM {rows history}
+INSERT INTO history ({history}) SELECT {n.history} FROM {rows history}
 
 -- fragment: holds
 -- An entry h that keeps its siblings from being sent.

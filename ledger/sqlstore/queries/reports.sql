@@ -32,7 +32,7 @@ LATERAL (SELECT x.class, x.flags, x.owner, x.to_state, x.outcome FROM history AS
                  ORDER BY x.history_no DESC LIMIT 1) AS h ON true
 
 -- fragment: as it stood (sqlite)
-history AS h ON h.id = (SELECT x.id FROM history AS x
+history AS h ON h.entry_id = e.id AND h.history_no = (SELECT x.history_no FROM history AS x
                                      WHERE x.entry_id = e.id AND x.at <= :as_of
                                      ORDER BY x.history_no DESC LIMIT 1)
 

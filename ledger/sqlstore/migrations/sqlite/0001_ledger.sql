@@ -63,6 +63,7 @@ CREATE TABLE entry (
     payload_digest TEXT NOT NULL DEFAULT '',
     excerpt TEXT NOT NULL DEFAULT '',
     provider_key TEXT NOT NULL DEFAULT '',
+    key_guard TEXT NOT NULL DEFAULT '',
     key_origin TEXT NOT NULL DEFAULT '' CHECK (key_origin IN ('', 'record', 'action_key', 'derived')),
     idempotency_key TEXT NOT NULL DEFAULT '',
     keys TEXT NOT NULL DEFAULT '[]',
@@ -126,7 +127,6 @@ CREATE TABLE attempt (
 
 -- A finding, kept as ground for a change or as a fact learned too late to change anything.
 CREATE TABLE evidence (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
     entry_id INTEGER NOT NULL,
     asked_at INTEGER NOT NULL DEFAULT 0,
     seen_at INTEGER NOT NULL DEFAULT 0,
@@ -140,12 +140,11 @@ CREATE TABLE evidence (
     digest TEXT NOT NULL DEFAULT '',
     pass_id TEXT NOT NULL DEFAULT '',
     detail BLOB NOT NULL DEFAULT x'',
-    CONSTRAINT evidence_once UNIQUE (entry_id, asked_at, finding, digest)
+    CONSTRAINT evidence_pkey PRIMARY KEY (entry_id, asked_at, finding, digest)
 ) STRICT;
 
 -- One change of an entry. Rows are only ever added.
 CREATE TABLE history (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
     entry_id INTEGER NOT NULL,
     history_no INTEGER NOT NULL,
     at INTEGER NOT NULL DEFAULT 0,
@@ -161,7 +160,7 @@ CREATE TABLE history (
     note TEXT NOT NULL DEFAULT '',
     pass_id TEXT NOT NULL DEFAULT '',
     detail BLOB NOT NULL DEFAULT x'',
-    CONSTRAINT history_once UNIQUE (entry_id, history_no)
+    CONSTRAINT history_pkey PRIMARY KEY (entry_id, history_no)
 ) STRICT;
 
 -- Who holds an outcome key. The row is also the lock under which it is taken.
@@ -212,7 +211,7 @@ CREATE TABLE meta (
 CREATE UNIQUE INDEX entry_action_key ON entry (action_key);
 -- Nothing travels twice under one key. What differs stands first, here and below: it is compared once and is short in
 -- the upper pages.
-CREATE UNIQUE INDEX entry_provider_key ON entry (provider_key, connector, operation) WHERE provider_key <> '';
+CREATE UNIQUE INDEX entry_key_guard ON entry (key_guard, connector, operation) WHERE key_guard <> '';
 -- What a claim reads; settled entries are not in it. The lease columns are in no index, so that a claim rewrites none.
 CREATE INDEX entry_due ON entry (lane, work, next_at, action_key) WHERE work <> '';
 CREATE INDEX entry_overdue ON entry (due_at, action_key) WHERE due_at > 0;
