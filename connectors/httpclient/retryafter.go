@@ -9,13 +9,17 @@ import (
 )
 
 // ParseRetryAfter reads the Retry-After of an answer that was received at now.
-// A date is measured against the answer's own Date; see
-// connectors.ParseRetryAfter.
+// A date is measured against the answer's own Date; of several headers the
+// longest wait holds. See connectors.ParseRetryAfter.
 func ParseRetryAfter(header http.Header, now time.Time) connectors.RetryAfter {
 	if sent, ok := connectors.ParseHTTPDate(strings.TrimSpace(header.Get("Date"))); ok {
 		now = sent
 	}
-	return connectors.ParseRetryAfter(header.Get("Retry-After"), now)
+	var r connectors.RetryAfter
+	for _, v := range header.Values("Retry-After") {
+		r = Later(r, connectors.ParseRetryAfter(v, now))
+	}
+	return r
 }
 
 // ParseReset reads the moment at which a limit is lifted, as rate-limit headers
@@ -33,9 +37,14 @@ func ParseReset(raw, unit string, now time.Time) connectors.RetryAfter {
 		return r
 	}
 	if unit == "" {
-		// Epoch seconds have ten digits from 2001 to 2286, epoch milliseconds
-		// thirteen; nobody asks for a wait of thirty years.
+		// Epoch seconds have ten digits from 2001 to 2286, milliseconds thirteen,
+		// microseconds sixteen and nanoseconds nineteen; nobody asks for a wait of
+		// thirty years.
 		switch {
+		case f >= 1e17 && f < 1e20:
+			f, unit = f/1e6, "epoch_ms"
+		case f >= 1e14 && f < 1e17:
+			f, unit = f/1e3, "epoch_ms"
 		case f >= 1e11:
 			unit = "epoch_ms"
 		case f >= 1e9:

@@ -78,6 +78,14 @@ func TestParseReset(t *testing.T) {
 		"D08 a moment ago":           {"1790071140", "", 0, false},
 		"D09 epoch seconds":          {"1790071290", "", 90 * time.Second, false},
 		"D09 epoch milliseconds":     {"1790071290000", "", 90 * time.Second, false},
+		"epoch with a fraction":      {"1790071289.2", "", 90 * time.Second, false},
+		"epoch microseconds":         {"1790071290000000", "", 90 * time.Second, false},
+		"epoch nanoseconds":          {"1790071290000000000", "", 90 * time.Second, false},
+		"negative":                   {"-90", "", 0, false},
+		"infinite":                   {"Inf", "", 0, false},
+		"not a number":               {"NaN", "", 0, false},
+		"timestamp with an offset":   {"2026-09-22T12:01:00+02:00", "", time.Minute, false},
+		"an HTTP date":               {"Tue, 22 Sep 2026 10:01:00 GMT", "", time.Minute, false},
 		"D09 delta":                  {"90", "", 90 * time.Second, false},
 		"D10 body in seconds":        {"737.317", "s", 738 * time.Second, false},
 		"D10 body in milliseconds":   {"555", "ms", time.Second, false},
@@ -100,6 +108,14 @@ func TestParseReset(t *testing.T) {
 				t.Errorf("ParseReset(%q, %q) = %+v, want %v", c.raw, c.unit, got, c.want)
 			}
 		})
+	}
+}
+
+func TestOfSeveralRetryAfterTheLongestHolds(t *testing.T) {
+	h := http.Header{"Retry-After": {"5", "soon", "120", "Tue, 22 Sep 2026 10:01:00 GMT"}}
+	got := ParseRetryAfter(h, t0)
+	if got.Wait != 2*time.Minute || got.Raw != "5; soon; 120; Tue, 22 Sep 2026 10:01:00 GMT" {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -22,7 +22,8 @@ type answer struct {
 	header http.Header
 	body   []byte
 	doc    document
-	bad    error // why the body is no JSON; nil if it is
+	bad    error // why the body cannot be read as JSON; nil if it can
+	twice  bool  // JSON that names a member twice: what it says depends on the reader
 	html   bool  // a page for people
 	at     time.Time
 }
@@ -36,6 +37,10 @@ func newAnswer(r *httpclient.Response) *answer {
 	v, err := decode(r.Body)
 	if err == nil {
 		a.doc.body = v
+		if name := repeatedMember(r.Body); name != "" {
+			// Source: RFC 8259, 4: readers differ, most take the last.
+			a.bad, a.twice = fmt.Errorf("the answer has the member %q twice, so what it says is not known", name), true
+		}
 		return a
 	}
 	a.html = isPage(r.Header.Get("Content-Type"), r.Body)
@@ -110,6 +115,114 @@ func (a *answer) code() string {
 		for _, v := range walk(a.doc.body, strings.Split(p, ".")) {
 			if s, ok := valueText(v); ok && codeForm.MatchString(s) && s != "true" && s != "false" {
 				return s
+			}
+		}
+	}
+	return ""
+}
+
+// complaint names the member at the top of an answer that says that something
+// went wrong, "" for none. known are paths that the definition reads: what they
+// start with is meant.
+func (a *answer) complaint(known ...*selector) string {
+	top, _ := a.doc.body.(map[string]any)
+	for _, name := range []string{"error", "errors", "Error", "Errors", "fault", "Fault", "ok", "success", "Success"} {
+		v, there := top[name]
+		if !there || slices.ContainsFunc(known, func(s *selector) bool { return s.startsWith(name) }) {
+			continue
+		}
+		switch name {
+		case "ok", "success", "Success":
+			if v == false || v == "false" {
+				return name
+			}
+		default:
+			if truthy(v) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// doubt says why an answer without a record is no explicit none, "" if it is
+// one: it holds an error, or came with a status that says it is not all.
+func (b *block) doubt(a *answer, known ...*selector) string {
+	switch {
+	case a.status == http.StatusAccepted:
+		return "the question was accepted, and not answered yet"
+	case a.status == http.StatusPartialContent && b.pages == nil:
+		return "the answer is only a part"
+	case b.items == nil && len(known) == 0:
+		return "" // the body is the record, and its members are its own
+	}
+	if name := a.complaint(append(known, b.items, b.answered, b.partial)...); name != "" {
+		return fmt.Sprintf("beside nothing found stands %q: %s", name, a.message())
+	}
+	return ""
+}
+
+// fewNames is how many names are compared one by one before a set is made.
+const fewNames = 24
+
+// object is what is known of a JSON object, or of a list, while it is read.
+type object struct {
+	isObject, wantsName bool
+	names               [][]byte
+	set                 map[string]bool
+}
+
+// add keeps a name, and tells whether it stood there before.
+func (o *object) add(name []byte) bool {
+	if o.set == nil {
+		if slices.ContainsFunc(o.names, func(n []byte) bool { return bytes.Equal(n, name) }) {
+			return true
+		}
+		if o.names = append(o.names, name); len(o.names) > fewNames {
+			o.set = map[string]bool{}
+			for _, n := range o.names {
+				o.set[string(n)] = true
+			}
+		}
+		return false
+	}
+	before := o.set[string(name)]
+	o.set[string(name)] = true
+	return before
+}
+
+// repeatedMember returns the first name that stands twice in one object of a
+// valid JSON text, "" if none does.
+func repeatedMember(b []byte) string {
+	var stack []object
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{', '[':
+			stack = append(stack, object{isObject: b[i] == '{', wantsName: b[i] == '{'})
+		case '}', ']':
+			stack = stack[:len(stack)-1]
+		case ',':
+			top := &stack[len(stack)-1]
+			top.wantsName = top.isObject
+		case '"':
+			start := i
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			if len(stack) == 0 || !stack[len(stack)-1].wantsName {
+				continue
+			}
+			stack[len(stack)-1].wantsName = false
+			name := b[start+1 : i]
+			if bytes.IndexByte(name, '\\') >= 0 {
+				var text string
+				_ = json.Unmarshal(b[start:i+1], &text) // valid: all of it was decoded before
+				name = []byte(text)
+			}
+			if stack[len(stack)-1].add(name) {
+				return string(name)
 			}
 		}
 	}

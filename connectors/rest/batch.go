@@ -465,7 +465,7 @@ func (c *Connector) askOnce(ctx context.Context, op *operation, b *batch, items 
 	if err != nil {
 		return c.unbuildable(err)
 	}
-	complete := true
+	complete, doubt := true, "" // doubt: why what is not mentioned is no none
 	var own tally
 	done, e := c.pagesOf(ctx, op, &b.block, s, &own, func(ans *answer, j judged, failed bool) ([]any, *connectors.Error) {
 		switch {
@@ -482,9 +482,16 @@ func (c *Connector) askOnce(ctx context.Context, op *operation, b *batch, items 
 		if b.partial.truthy(ans.doc) {
 			complete = false
 		}
-		faulty := c.spreadFaults(op, b, ans, items)
+		why := b.doubt(ans, b.faultList, b.replies)
+		faulty, loose := c.spreadFaults(op, b, ans, items)
+		if loose {
+			why = "the answer holds an error that names no item"
+		}
+		if why != "" && doubt == "" {
+			doubt = why
+		}
 		if b.replies != nil {
-			return nil, c.spreadReplies(op, b, ans, items)
+			return nil, c.spreadReplies(op, b, ans, items, why)
 		}
 		records, err := b.records(ans.doc)
 		if err != nil {
@@ -509,12 +516,12 @@ func (c *Connector) askOnce(ctx context.Context, op *operation, b *batch, items 
 		return e
 	}
 	for _, it := range items {
-		if it.err != nil || it.none || len(it.found.records) > 0 {
-			it.found.complete = done && complete
-			continue
-		}
-		it.found.complete = done && complete
-		if it.found.complete && !b.negative {
+		it.found.complete = done && complete && (doubt == "" || it.none)
+		switch {
+		case it.err != nil || it.none || len(it.found.records) > 0:
+		case doubt != "":
+			it.err = &connectors.Error{Kind: connectors.KindNotMentioned, Message: c.line(doubt + "; asked alone")}
+		case it.found.complete && !b.negative:
 			it.err = &connectors.Error{Kind: connectors.KindNotMentioned, Message: "the batch did not mention it; asked alone"}
 		}
 	}
@@ -558,13 +565,12 @@ func spreadRecords(op *operation, b *batch, ans *answer, items []*item, records 
 	}
 }
 
-// spreadFaults gives each per-item error to the items it names, and tells
-// whether there was one.
-func (c *Connector) spreadFaults(op *operation, b *batch, ans *answer, items []*item) bool {
+// spreadFaults gives each per-item error to the items it names. seen tells
+// whether there was one, loose whether one names nobody.
+func (c *Connector) spreadFaults(op *operation, b *batch, ans *answer, items []*item) (seen, loose bool) {
 	if b.faultList == nil {
-		return false
+		return false, false
 	}
-	seen := false
 	for _, node := range b.faultList.nodes(ans.doc) {
 		list, isList := node.([]any)
 		if !isList {
@@ -589,12 +595,13 @@ func (c *Connector) spreadFaults(op *operation, b *batch, ans *answer, items []*
 			if len(named) == 0 && len(items) == 1 {
 				named = items
 			}
+			loose = loose || len(named) == 0
 			for _, it := range named {
 				c.fault(op, ans, doc, it)
 			}
 		}
 	}
-	return seen
+	return seen, loose
 }
 
 // fault applies the rules to one item's error.
@@ -614,8 +621,9 @@ func (c *Connector) fault(op *operation, ans *answer, doc document, it *item) {
 	it.fail(c.classify(op.rules, onLookup, part))
 }
 
-// spreadReplies gives each reply to the item whose tag it carries.
-func (c *Connector) spreadReplies(op *operation, b *batch, ans *answer, items []*item) *connectors.Error {
+// spreadReplies gives each reply to the item whose tag it carries. Where the
+// answer as a whole is in doubt, an empty reply is no explicit none.
+func (c *Connector) spreadReplies(op *operation, b *batch, ans *answer, items []*item, doubt string) *connectors.Error {
 	nodes := b.replies.nodes(ans.doc)
 	if len(nodes) == 0 {
 		return &connectors.Error{Kind: connectors.KindMalformed, HTTPStatus: ans.status,
@@ -633,7 +641,7 @@ func (c *Connector) spreadReplies(op *operation, b *batch, ans *answer, items []
 			}
 			for tag, reply := range node {
 				if it := byTag[tag]; it != nil {
-					c.reply(op, b, ans, reply, it)
+					c.reply(op, b, ans, reply, it, doubt)
 				}
 			}
 		case []any:
@@ -641,7 +649,7 @@ func (c *Connector) spreadReplies(op *operation, b *batch, ans *answer, items []
 				doc := document{body: reply, header: ans.header}
 				path := &selector{text: b.tag, steps: strings.Split(b.tag, ".")}
 				if it := byTag[path.text1(doc)]; it != nil {
-					c.reply(op, b, ans, reply, it)
+					c.reply(op, b, ans, reply, it, doubt)
 				}
 			}
 		}
@@ -650,10 +658,10 @@ func (c *Connector) spreadReplies(op *operation, b *batch, ans *answer, items []
 }
 
 // reply reads the answer to one key of a tagged batch.
-func (c *Connector) reply(op *operation, b *batch, ans *answer, reply any, it *item) {
+func (c *Connector) reply(op *operation, b *batch, ans *answer, reply any, it *item, doubt string) {
 	doc := document{body: reply, header: ans.header}
 	if !truthy(reply) {
-		it.none = true
+		it.none = doubt == ""
 		return
 	}
 	if r, _ := firstRule(op.rules, onLookup, ans.status, doc); r != nil && (r.class != "" || r.finding != "") {
@@ -678,7 +686,7 @@ func (c *Connector) reply(op *operation, b *batch, ans *answer, reply any, it *i
 			it.found.foreign++
 		}
 	}
-	it.none = len(it.found.records) == 0 && it.found.foreign == 0
+	it.none = len(it.found.records) == 0 && it.found.foreign == 0 && doubt == ""
 	if it.found.foreign > 0 && len(it.found.records) == 0 {
 		it.fail(&connectors.Error{Kind: connectors.KindNotUsable, HTTPStatus: ans.status, Message: "the reply holds a record that does not show our key"})
 	}

@@ -183,6 +183,9 @@ func (st *checkState) records(ctx context.Context, b *checkBlock, s *scope) ([]d
 	if err != nil {
 		return nil, &connectors.Error{Kind: connectors.KindMalformed, HTTPStatus: ans.status, Message: c.line(err.Error())}
 	}
+	if why := reader.doubt(ans); why != "" && len(items) == 0 {
+		return nil, c.doubted(ans, why)
+	}
 	var expect []string
 	for _, h := range b.shownPlaceholder {
 		if v, ok, err := h.value(s); err == nil && ok {

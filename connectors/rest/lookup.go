@@ -229,6 +229,12 @@ func (c *Connector) askBlock(ctx context.Context, op *operation, b *block, q con
 		if b.partial.truthy(ans.doc) {
 			f.complete = false
 		}
+		if why := b.doubt(ans); why != "" {
+			if len(items) == 0 {
+				return nil, c.doubted(ans, why)
+			}
+			f.complete = false
+		}
 		for _, item := range items {
 			doc := document{body: item, header: ans.header}
 			shown, ok := b.shown(doc, expect)
@@ -356,11 +362,21 @@ func nextURL(from *url.URL, ref string) (*url.URL, *connectors.Error) {
 	if err == nil {
 		u = from.ResolveReference(u)
 	}
-	if err != nil || u.Scheme != from.Scheme || u.Host != from.Host || u.User != nil {
+	if err != nil || u.Scheme != from.Scheme || hostPort(u) != hostPort(from) || u.User != nil {
 		return nil, &connectors.Error{Kind: connectors.KindMalformed, Message: "the next page is at another host; not asked"}
 	}
 	u.Fragment = ""
 	return u, nil
+}
+
+// hostPort is a host and its port as they are compared: the port that the
+// scheme stands for is written or left out.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return strings.ToLower(u.Hostname()) + ":" + port
 }
 
 // unbuildable is a request that cannot be made from this entry.
@@ -443,6 +459,9 @@ func (c *Connector) askTwin(ctx context.Context, op *operation, q connectors.Que
 		items, err := b.records(ans.doc)
 		if err != nil {
 			return nil, &connectors.Error{Kind: connectors.KindMalformed, HTTPStatus: ans.status, Message: c.line(err.Error())}
+		}
+		if why := b.doubt(ans); why != "" && len(items) == 0 {
+			return nil, c.doubted(ans, why)
 		}
 		for _, item := range items {
 			doc := document{body: item, header: ans.header}

@@ -98,6 +98,36 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		"answered without records":             {"answered", 200, `{"q":{}}`, nil, none},
 		"not answered":                         {"answered", 200, `{}`, nil, want{kind: "malformed"}},
 		"a number that shows the key as text":  {"one", 200, `{"refs":9007199254740993,"id":1}`, nil, want{"", nil, true, 1}},
+		"an error beside an empty list":        {"list", 200, `{"data":[],"error":"backend timed out"}`, nil, want{kind: "malformed"}},
+		"errors beside null, as in GraphQL":    {"list", 200, `{"data":null,"errors":[{"message":"a resolver failed"}]}`, nil, want{kind: "malformed"}},
+		"errors beside answered":               {"answered", 200, `{"q":{"rows":null},"errors":[{"message":"x"}]}`, nil, want{kind: "malformed"}},
+		"success false beside an empty list":   {"list", 200, `{"success":false,"data":[]}`, nil, want{kind: "malformed"}},
+		"no errors, success true":              {"list", 200, `{"data":[],"errors":[],"error":null,"success":true}`, nil, none},
+		"a hit beside errors stands":           {"list", 200, `{"data":[{"ref":"k1","id":"1","st":"open"}],"errors":[{"message":"x"}]}`, nil, want{"", []connectors.Standing{"applied"}, false, 0}},
+		"a record has an error of its own":     {"one", 200, `{"refs":["k1"],"id":1,"error":"card declined"}`, nil, want{"", []connectors.Standing{"applied"}, true, 0}},
+		"a 202 has not answered":               {"list", 202, `{"data":[]}`, nil, want{kind: "malformed"}},
+		"a 206 is a part":                      {"list", 206, `{"data":[]}`, nil, want{kind: "malformed"}},
+		"a hit in a 206 stands":                {"list", 206, `{"data":[{"ref":"k1","id":"1","st":"open"}]}`, nil, want{"", []connectors.Standing{"applied"}, false, 0}},
+		"a 203 is an answer":                   {"list", 203, `{"data":[]}`, nil, none},
+		"a 204 where a list is read":           {"list", 204, ``, nil, want{kind: "malformed"}},
+		"a member twice, the last one empty":   {"list", 200, `{"data":[{"ref":"k1","id":"1","st":"open"}],"data":[]}`, nil, want{kind: "malformed"}},
+		"a member twice in a record":           {"list", 200, `{"data":[{"ref":"k2","id":"1","st":"open","ref":"k1"}]}`, nil, want{kind: "malformed"}},
+		"a member twice, once escaped":         {"list", 200, `{"data":[],"d\u0061ta":[]}`, nil, want{kind: "malformed"}},
+		"the same name in two objects":         {"list", 200, `{"data":[{"ref":"k1","id":"1","st":"open","o":{"id":"9","ref":"x"}}]}`, nil, want{"", []connectors.Standing{"applied"}, true, 0}},
+		"a byte order mark":                    {"list", 200, "\ufeff" + `{"data":[]}`, nil, none},
+		"UTF-16":                               {"list", 200, "\xff\xfe{\x00}\x00", nil, want{kind: "malformed"}},
+		"Latin-1 in another member":            {"list", 200, "{\"data\":[{\"ref\":\"k1\",\"id\":\"1\",\"st\":\"open\",\"name\":\"J\xfcrgen\"}]}", []string{"Content-Type", "application/json; charset=iso-8859-1"}, want{"", []connectors.Standing{"applied"}, true, 0}},
+		"something behind the JSON":            {"list", 200, "{\"data\":[]}\x00", nil, want{kind: "malformed"}},
+		"one JSON a line":                      {"list", 200, "{\"data\":[]}\n{\"data\":[]}\n", nil, want{kind: "malformed"}},
+		"a call around the JSON":               {"list", 200, `cb({"data":[]})`, nil, want{kind: "malformed"}},
+		"a text that holds JSON":               {"list", 200, `"{\"data\":[]}"`, nil, want{kind: "malformed"}},
+		"a list at the root":                   {"one", 200, `[{"refs":["k1"],"id":1}]`, nil, want{"", []connectors.Standing{"applied"}, true, 0}},
+		"an empty list at the root":            {"one", 200, `[]`, nil, none},
+		"an error list at the root":            {"one", 200, `[{"errorCode":"X"}]`, nil, want{"", nil, true, 1}},
+		"the place of the records is false":    {"list", 200, `{"data":false}`, nil, want{"", nil, true, 1}},
+		"a 421":                                {"list", 421, `{}`, nil, want{kind: "validation"}},
+		"a 451":                                {"list", 451, `{"data":[]}`, nil, want{kind: "validation"}},
+		"a 511 of a portal":                    {"list", 511, `<html><title>Log in to the network</title></html>`, []string{"Content-Type", "text/html"}, want{kind: "server_error"}},
 		"content type says page, body is JSON": {"list", 200, `{"data":[]}`, []string{"Content-Type", "text/html"}, none},
 	}
 	sys := newSystem(t)
@@ -326,7 +356,7 @@ func TestPages(t *testing.T) {
 		sys.on("GET /url", 200, `{"data":[],"next":"`+next+`"}`)
 		check("the next page at "+name, "url", 0, 1, false, connectors.KindMalformed)
 	}
-	sys.on("GET /url", 200, `{"data":[],"next":"`+sys.URL+`/url2"}`)
+	sys.on("GET /url", 200, `{"data":[],"next":"`+strings.Replace(sys.URL, "http:", "HTTP:", 1)+`/url2"}`)
 	sys.on("GET /url2", 200, `{"data":[`+hit+`]}`)
 	check("the next page at the same place", "url", 1, 2, true, "")
 }
@@ -430,6 +460,10 @@ name = "keys"
 lookup = { method = "GET", path = "/search", query = { k = "{key}" }, items = "results", match = "ref", id = "id", batch = {
   method = "POST", path = "/batch", json = { inputs = "{each}" }, max = 100, each = { id = "{key}" }, items = "results", fault = { items = "errors", key = "context.ids.*" } } }
 [[operation]]
+name = "faulty"
+lookup = { method = "GET", path = "/search", query = { k = "{key}" }, items = "results", match = "ref", id = "id", batch = {
+  method = "POST", path = "/batch", json = { inputs = "{each}" }, max = 100, each = { id = "{key}" }, items = "results", missing = "negative", fault = { items = "errors", key = "context.ids.*" } } }
+[[operation]]
 name = "complete"
 lookup = { method = "GET", path = "/search", query = { k = "{key}" }, items = "results", match = "ref", id = "id", batch = {
   max = 100, each = "{key}", join = ",", missing = "negative", query = { k = "in ({each})" } } }
@@ -504,6 +538,19 @@ func TestBatchAnswersPerItem(t *testing.T) {
 	}
 	sys.on("POST /batch", 207, `{}`)
 	want("207 with neither results nor errors", askMany(c, "keys", "a", "b"), "malformed", "malformed")
+	sys.on("GET /search", 207, `{"results":[{"ref":"a","id":"1"}],"errors":[{"message":"a shard is down"}]}`)
+	want("an error beside a list that is said to be complete", askMany(c, "complete", "a", "b"), "1", "not_mentioned")
+	sys.on("GET /search", 206, `{"results":[{"ref":"a","id":"1"}]}`)
+	want("a part of a list that is said to be complete", askMany(c, "complete", "a", "b"), "1", "not_mentioned")
+	sys.on("GET /search", 200, `{"results":[{"ref":"a","id":"1"}],"results":[]}`)
+	want("a list that stands twice", askMany(c, "complete", "a", "b"), "malformed", "malformed")
+	sys.on("POST /batch", 207, `{"results":[{"ref":"a","id":"1"}],"errors":[{"category":"VALIDATION_ERROR","context":{}}]}`)
+	want("a fault that names nobody", askMany(c, "keys", "a", "b"), "1", "not_mentioned")
+	want("a fault that names nobody, of a list that is said to be complete", askMany(c, "faulty", "a", "b"), "1", "not_mentioned")
+	want("of one item alone it is its own", askMany(c, "keys", "b"), "validation")
+	sys.on("POST /graphql", 200, `{"data":{"k1":{"id":"1","mark":{"value":"a"}},"k2":null},"errors":[{"path":["k2"],"message":"timed out"}]}`)
+	want("null beside an error, as in GraphQL", askMany(c, "names", "a", "b"), "1", "not_mentioned")
+	sys.sent()
 	sys.on("POST /batch", 503, ``)
 	want("503", askMany(c, "keys", "a", "b"), "unavailable", "unavailable")
 	sys.on("POST /batch", 200, `{"results":[{"ref":"x","id":"1"}]}`)

@@ -147,6 +147,17 @@ type document struct {
 	header http.Header
 }
 
+// startsWith tells whether a path begins at a member of that name.
+func (s *selector) startsWith(name string) bool {
+	switch {
+	case s == nil || s.header != "":
+		return false
+	case s.path != nil:
+		return strings.Contains(s.text, name)
+	}
+	return s.steps[0] == name || s.steps[0] == "*"
+}
+
 // nodes returns the values found, in the order of the document; members under
 // a * by name. like is not applied.
 func (s *selector) nodes(doc document) []any {

@@ -291,6 +291,9 @@ func (c *Connector) Probe(ctx context.Context) (connectors.Identity, error) {
 		if failed {
 			return id, j.error()
 		}
+		if name := ans.complaint(); name != "" {
+			return id, c.doubted(ans, fmt.Sprintf("the probe was answered with %q: %s", name, ans.message()))
+		}
 		if ans.bad != nil && (p.account != nil || p.mode != nil || p.expect != nil) {
 			return id, c.malformed(ans)
 		}
@@ -309,6 +312,11 @@ func (c *Connector) Probe(ctx context.Context) (connectors.Identity, error) {
 		}
 	}
 	return id, nil
+}
+
+// doubted is an answer without a record that is no explicit none.
+func (c *Connector) doubted(ans *answer, why string) *connectors.Error {
+	return &connectors.Error{Kind: connectors.KindMalformed, HTTPStatus: ans.status, Rule: "default no none", Message: c.line(why)}
 }
 
 func (c *Connector) malformed(ans *answer) *connectors.Error {

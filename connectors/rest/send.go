@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -88,12 +89,19 @@ func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult
 	r.Replayed = op.idempotency.replayed(ans)
 	j, failed := c.judge(op.rules, onSend, ans)
 	r.HTTPStatus = ans.status
-	r.RemoteID = op.send.id.text1(ans.doc)
+	r.RemoteID = op.send.proof(ans)
 	if !failed {
 		r.Effect, r.KeySpent = connectors.EffectDone, j.spent
 		r.Rule = "default 2xx"
 		if j.rule != "" {
 			r.Rule = j.rule
+		}
+		if op.send.id == nil && j.rule == "" {
+			if name := ans.complaint(); name != "" {
+				r.Effect, r.Rule, r.Kind = connectors.EffectUnknown, "error in a 2xx", connectors.KindUnknown
+				r.Message = c.line(fmt.Sprintf("answered %d, with %q: %s", ans.status, name, ans.message()))
+				return r
+			}
 		}
 		if op.send.id == nil || r.RemoteID != "" || slices.Contains(op.send.empty, ans.status) {
 			return r
@@ -116,9 +124,21 @@ func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult
 	}
 	if j.effect == connectors.EffectDone && !j.classed {
 		r.Kind, r.Message = "", ""
-		r.RemoteID = op.send.id.text1(ans.doc)
+		r.RemoteID = op.send.proof(ans)
 	}
 	return r
+}
+
+// proof is the id of what was made, "" where the answer does not show one: false
+// is no id, and of a member that stands twice nobody knows which is meant.
+func (b *sendBlock) proof(ans *answer) string {
+	if b.id == nil || ans.twice && b.id.header == "" {
+		return ""
+	}
+	if nodes := b.id.nodes(ans.doc); len(nodes) > 0 && nodes[0] == false {
+		return ""
+	}
+	return b.id.text1(ans.doc)
 }
 
 // replayed tells whether an answer is a stored one given again.

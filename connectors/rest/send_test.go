@@ -127,6 +127,27 @@ func TestWhatAnAnswerToASendMeans(t *testing.T) {
 		"a replayed error spends the key":     {"make", 500, `{}`, []string{"Idempotent-Replayed", "true"}, want{"server_error", unknown, ""}, 0},
 		"a replayed success":                  {"make", 201, `{"id":7}`, []string{"Idempotent-Replayed", "true"}, want{"", done, "7"}, 0},
 		"an error that stays under the key":   {"make", 402, `{"error":{"type":"card_error"}}`, nil, want{"validation", notDone, ""}, 0},
+		"an id that is false is none":         {"make", 200, `{"id":false}`, nil, want{"silent_noop", unknown, ""}, 0},
+		"an id that is null is none":          {"make", 201, `{"id":null}`, nil, want{"silent_noop", unknown, ""}, 0},
+		"an id beyond 2^53":                   {"make", 201, `{"id":9007199254740993}`, nil, want{"", done, "9007199254740993"}, 0},
+		"an id that stands twice":             {"make", 201, `{"id":"1","id":"2"}`, nil, want{"unknown", unknown, ""}, 0},
+		"a page of the edge in a 429":         {"make", 429, `<!doctype html><title>Too many requests</title>`, html, want{"rate_limit", notDone, ""}, 0},
+		"402":                                 {"make", 402, `{}`, nil, want{"validation", notDone, ""}, 0},
+		"405":                                 {"make", 405, ``, nil, want{"validation", notDone, ""}, 0},
+		"412":                                 {"make", 412, `{}`, nil, want{"validation", notDone, ""}, 0},
+		"413 of a proxy":                      {"make", 413, `<html><title>413 Request Entity Too Large</title></html>`, html, want{"validation", notDone, ""}, 0},
+		"421":                                 {"make", 421, `{}`, nil, want{"validation", notDone, ""}, 0},
+		"425":                                 {"make", 425, `{}`, nil, want{"lock_conflict", notDone, ""}, 0},
+		"451":                                 {"make", 451, `{}`, nil, want{"validation", notDone, ""}, 0},
+		"300":                                 {"make", 300, `[]`, nil, want{"unknown", unknown, ""}, 0},
+		"303 to what was made":                {"make", 303, ``, []string{"Location", "/made/1"}, want{"unknown", unknown, ""}, 0},
+		"507":                                 {"make", 507, `{}`, nil, want{"server_error", unknown, ""}, 0},
+		"529":                                 {"make", 529, `{}`, nil, want{"server_error", unknown, ""}, 0},
+		"a wait on a 503":                     {"make", 503, ``, []string{"Retry-After", "7"}, want{"unavailable", unknown, ""}, 7 * time.Second},
+		"207 with the id":                     {"make", 207, `{"id":7}`, nil, want{"", done, "7"}, 0},
+		"207 with nothing done":               {"make", 207, `{"results":[]}`, nil, want{"silent_noop", unknown, ""}, 0},
+		"a reset in microseconds, past":       {"make", 429, `{}`, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1700000000000000"}, want{"rate_limit", notDone, ""}, 0},
+		"a reset below zero":                  {"make", 429, `{}`, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "-5"}, want{"rate_limit", notDone, ""}, 0},
 		"a refusal that our check should see": {"make", 409, `{"error":{"code":"closed"}}`, nil, want{"conflict", notDone, ""}, 0},
 	}
 	sys := newSystem(t)
@@ -302,6 +323,36 @@ send = { method = "POST", path = "/bytes" }
 	for _, h := range sys.headers {
 		if h.Values("Idempotency-Key") != nil {
 			t.Errorf("an attempt that may carry no key carries %q", h.Values("Idempotency-Key"))
+		}
+	}
+}
+
+func TestAnErrorInA2xxIsNoSuccess(t *testing.T) {
+	sys := newSystem(t)
+	c := mustOpen(t, sys.URL, `
+[[operation]]
+name = "hook"
+send = { method = "POST", path = "/hook", text = "{key}", content_type = "text/plain" }
+[[operation]]
+name = "graph"
+send = { method = "POST", path = "/hook", graphql = "mutation { make(k: {key:graphql}) { id } }" }
+`)
+	for body, done := range map[string]bool{
+		`{"ok":true}`: true, `{"success":true,"errors":[]}`: true, `{"error":null}`: true, `{"error":""}`: true, `ok`: true, ``: true, `[]`: true, `null`: true,
+		`{"data":{"make":{"id":1}}}`: true, `{"rows":[{"error":"of a row"}]}`: true,
+		`{"ok":false}`: false, `{"success":false,"code":601}`: false, `{"error":"channel_not_found"}`: false, `{"errors":[{"message":"x"}],"data":null}`: false,
+		`{"Fault":{"code":"6140"}}`: false,
+	} {
+		for _, op := range []string{"hook", "graph"} {
+			sys.on("POST /hook", 200, body)
+			r := send(c, op)
+			want := connectors.EffectUnknown
+			if done {
+				want = connectors.EffectDone
+			}
+			if r.Effect != want || (r.Kind == "") != done || r.Rule == "" {
+				t.Errorf("%s %s: %+v, want %s", op, body, r, want)
+			}
 		}
 	}
 }
