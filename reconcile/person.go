@@ -78,15 +78,7 @@ func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error
 	}
 	switch a.Action {
 	case ledger.ActionTake, ledger.ActionAssign:
-		to := a.To
-		if a.Action == ledger.ActionTake {
-			to = a.By
-		}
-		if to == "" {
-			return no("name the new owner with --to")
-		}
-		e.Owner = to
-		return e, nil
+		return afterAssign(e, a, no)
 	case ledger.ActionRetry:
 		return afterRetry(e, a, s, reason, no)
 	case ledger.ActionResolve:
@@ -120,6 +112,51 @@ func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error
 		return ledger.Defer(e, ledger.Release{Kind: "time", At: a.Until}, reason), nil
 	}
 	return no("there is no such action")
+}
+
+// Possible lists what a person may do with an entry, in the order of
+// ledger.Actions. Take is always allowed where anything is, and not listed.
+func Possible(e ledger.Entry, s Setting) []ledger.Action {
+	var may []ledger.Action
+	for _, a := range ledger.Actions() {
+		try := PersonAction{Action: a, By: "somebody", To: "somebody", Note: "a note", Reference: "a reference", Until: s.Now.Add(time.Hour)}
+		if _, err := AfterPerson(e, try, s); err == nil {
+			may = append(may, a)
+		}
+	}
+	return may
+}
+
+// FlagReview is an entry as it stands in the review queue for its open flags,
+// though nobody escalated it: due as long after the flags were opened as the
+// policy gives for an escalation, with what a person may do. Any other entry
+// is returned as it is. The result is to be shown, not stored: that an entry is
+// flagged is no change of its state.
+func FlagReview(e ledger.Entry, history []ledger.History, s Setting) ledger.Entry {
+	if len(e.Flags) == 0 || e.State == ledger.StateEscalated {
+		return e
+	}
+	opened := e.SettledAt
+	for i := len(history) - 1; i >= 0 && len(history[i].Flags) > 0; i-- {
+		opened = history[i].At
+	}
+	if opened.IsZero() {
+		opened = e.LastActivityAt
+	}
+	e.DueAt, e.Allowed = opened.Add(s.Policy.Due), Possible(e, s)
+	return e
+}
+
+func afterAssign(e ledger.Entry, a PersonAction, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
+	to := a.To
+	if a.Action == ledger.ActionTake {
+		to = a.By
+	}
+	if to == "" {
+		return no("name the new owner with --to")
+	}
+	e.Owner = to
+	return e, nil
 }
 
 // afterRetry grants one attempt beyond the limits. It is permission, not proof:
@@ -161,10 +198,16 @@ func suffixNote(n string) string {
 
 // afterSettled closes open flags, or corrects the outcome: where a flag stands
 // for a contradiction, or where a person gave the outcome. Both stay in the
-// history.
+// history. While a flag is open the entry waits for a person, who may be
+// another one.
 func afterSettled(e ledger.Entry, a PersonAction, s Setting, reason string, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
-	if a.Action != ledger.ActionResolve {
-		return no("it is settled; only resolve closes its flags or corrects it")
+	switch flagged := len(e.Flags) > 0; {
+	case flagged && (a.Action == ledger.ActionTake || a.Action == ledger.ActionAssign):
+		return afterAssign(e, a, no)
+	case flagged && a.Action != ledger.ActionResolve:
+		return no("it is settled, with an open flag; allowed are take, resolve, assign")
+	case a.Action != ledger.ActionResolve:
+		return no("it is settled; only resolve corrects it")
 	}
 	if a.Outcome != ledger.OutcomeNone && a.Outcome != e.Outcome {
 		if len(e.Flags) == 0 && e.SettledBy != ledger.ByPerson {

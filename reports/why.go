@@ -275,6 +275,9 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 	for _, f := range e.Flags {
 		add("%s", flagText(f))
 	}
+	if len(e.Flags) > 0 && e.State != ledger.StateEscalated {
+		add("%s has to look at that%s%s.", e.Owner, by(e.DueAt), allowed(e.Allowed))
+	}
 	return strings.Join(clean(parts), " ")
 }
 
@@ -457,17 +460,26 @@ func outcomeText(o ledger.Outcome) string {
 }
 
 func flagText(f ledger.Flag) string {
-	switch f {
-	case ledger.FlagDuplicate:
-		return "Open flag duplicate: the system holds more than one record of this action; a person should remove one."
-	case ledger.FlagConflict:
-		return "Open flag conflict: a success was reported for an entry that was settled as not applied."
-	case ledger.FlagReversed:
-		return "Open flag reversed: it was applied, and then removed or undone."
-	case ledger.FlagOtherOrigin:
-		return "Open flag other_origin: the record exists, but was not made under our key."
+	if text := PlainFlag(f); text != string(f) {
+		return fmt.Sprintf("Open flag %s: %s.", f, text)
 	}
 	return fmt.Sprintf("Open flag %s.", f)
+}
+
+// PlainFlag says in words what an open flag stands for. One that is not known is
+// returned as it is.
+func PlainFlag(f ledger.Flag) string {
+	switch f {
+	case ledger.FlagDuplicate:
+		return "the system holds more than one record of this action; a person should remove one"
+	case ledger.FlagConflict:
+		return "a success was reported for an entry that was settled as not applied"
+	case ledger.FlagReversed:
+		return "it was applied, and then removed or undone"
+	case ledger.FlagOtherOrigin:
+		return "the record exists, but was not made under our key"
+	}
+	return string(f)
 }
 
 func releaseText(e ledger.Entry) string {

@@ -148,7 +148,8 @@ func (p *pager) all(yield func(ledger.Entry, error) bool) {
 				p.more = true
 				return
 			}
-			if !yield(p.session.shown(e), nil) {
+			e, err := p.session.inReview(p.ctx, e)
+			if !yield(e, err) || err != nil {
 				return
 			}
 			n++

@@ -140,18 +140,11 @@ func newPolicyExplain(a *app) *cobra.Command {
 }
 
 func (o policyExplainOptions) run(ctx context.Context, a *app) error {
-	s, err := a.load()
+	s, st, err := a.loadEntry(ctx, o.key)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if err := s.openLedger(ctx); err != nil {
-		return err
-	}
-	st, err := findEntry(ctx, s.store, o.key)
-	if err != nil {
-		return err
-	}
 	e := st.Entry
 	var op connectors.Operation
 	var known bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sort"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -142,7 +143,20 @@ var reviewColumns = []entryColumn{
 	{render.Column{Name: "effect"}, func(e ledger.Entry) any { return e.Effect }},
 	{render.Column{Name: "flags", Blank: "-"}, func(e ledger.Entry) any { return texts(e.Flags) }},
 	{render.Column{Name: "allowed"}, func(e ledger.Entry) any { return texts(e.Allowed) }},
-	{render.Column{Name: "because"}, func(e ledger.Entry) any { return reports.Plain(e.Reason) }},
+	{render.Column{Name: "because"}, because},
+}
+
+// because says why an entry waits for a person: why it was escalated, and what
+// its open flags stand for.
+func because(e ledger.Entry) any {
+	var parts []string
+	if e.State == ledger.StateEscalated {
+		parts = append(parts, reports.Plain(e.Reason))
+	}
+	for _, f := range e.Flags {
+		parts = append(parts, reports.PlainFlag(f))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func rowsOf(cols []entryColumn, es []ledger.Entry) iter.Seq2[[]any, error] {

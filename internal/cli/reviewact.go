@@ -13,6 +13,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/internal/instant"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
@@ -180,6 +181,9 @@ func (o reviewOptions) run(ctx context.Context, a *app) error {
 	if !o.yes && !o.dryRun && !(a.InTerminal && a.ErrTerminal) {
 		return usagef("review %s asks before it acts; there is nobody to ask, so give --yes (nothing was done)", o.action)
 	}
+	if w := unknownOwner(o.to, s.cfg.Owners); w != "" {
+		a.note("warning: --to: %s", w)
+	}
 	f, now, err := s.selection(ctx, o.filterFlags, s.openEngine)
 	if err != nil {
 		return err
@@ -236,6 +240,21 @@ func (o reviewOptions) run(ctx context.Context, a *app) error {
 		}
 	}
 	return nil
+}
+
+// unknownOwner says that a config which names owners does not name this one; ""
+// where it does, or names none. It is no mistake: whoever takes an entry need
+// not stand in the config either.
+func unknownOwner(to string, owners reconcile.Owners) string {
+	if _, known := owners[to]; known || to == "" || to == ledger.OwnerUnassigned || len(owners) == 0 {
+		return ""
+	}
+	names := sortedKeys(owners)
+	hint := nearest.Hint(to, names)
+	if w, ok := owners.ByExternal(to); ok {
+		hint = fmt.Sprintf("; did you mean %q, whom an outside system calls so?", w.ID)
+	}
+	return fmt.Sprintf("there is no [owners.%s], so that nobody is told; the config has %s%s", to, strings.Join(names, ", "), hint)
 }
 
 // ask shows what is about to be done, and waits for a yes.

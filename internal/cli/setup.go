@@ -124,6 +124,17 @@ func (s *session) shown(e ledger.Entry) ledger.Entry {
 	return e
 }
 
+// inReview is an entry as shown, with the due time and the actions of its open
+// flags where nobody escalated it.
+func (s *session) inReview(ctx context.Context, e ledger.Entry) (ledger.Entry, error) {
+	e = s.shown(e)
+	if len(e.Flags) == 0 || e.State == ledger.StateEscalated {
+		return e, nil
+	}
+	history, err := s.store.History(ctx, e.ID)
+	return reconcile.FlagReview(e, history, s.setting(e, e.LastActivityAt)), err
+}
+
 // recorder is what makes entries of records.
 func (s *session) recorder() *reconcile.Recorder {
 	return &reconcile.Recorder{Connectors: s.connectors, Policies: s.cfg.Policies, Owners: s.cfg.Owners,

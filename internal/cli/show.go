@@ -14,6 +14,7 @@ import (
 	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reconcile"
 	"github.com/recovery-ledger/reconcile/reports"
 )
 
@@ -45,19 +46,11 @@ answered, how it changed, and why another attempt is safe or why it stopped.`,
 }
 
 func (o showOptions) run(ctx context.Context, a *app) error {
-	s, err := a.load()
+	s, st, err := a.loadEntry(ctx, o.key)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if err := s.openLedger(ctx); err != nil {
-		return err
-	}
-	st, err := findEntry(ctx, s.store, o.key)
-	if err != nil {
-		return err
-	}
-	st.Entry = s.shown(st.Entry)
 	evidence, err := s.store.Evidence(ctx, st.Entry.ID)
 	if err != nil {
 		return err
@@ -66,6 +59,7 @@ func (o showOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	st.Entry = reconcile.FlagReview(s.shown(st.Entry), history, s.setting(st.Entry, st.Entry.LastActivityAt))
 	if o.output == formatJSON {
 		return render.JSON(a.Out, reports.ViewShow(st, evidence, history, o.payload))
 	}
@@ -74,6 +68,25 @@ func (o showOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.timeline(st, evidence, history, o.payload, now)
+}
+
+// loadEntry checks the config, opens the ledger and reads one entry. The caller
+// closes the session.
+func (a *app) loadEntry(ctx context.Context, key string) (*session, ledger.Stored, error) {
+	s, err := a.load()
+	if err != nil {
+		return nil, ledger.Stored{}, err
+	}
+	err = s.openLedger(ctx)
+	var st ledger.Stored
+	if err == nil {
+		st, err = findEntry(ctx, s.store, key)
+	}
+	if err != nil {
+		s.close()
+		return nil, st, err
+	}
+	return s, st, nil
 }
 
 // findEntry reads one entry; where there is none it names the nearest keys.

@@ -1,0 +1,66 @@
+package reconcile
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+func TestAPersonAndAnOpenFlag(t *testing.T) {
+	settled := ledger.Settle(ledger.Entry{Owner: "revops"}, ledger.OutcomeApplied, ledger.ByReport, "reported_ok", t0)
+	flagged := settled.WithFlag(ledger.FlagDuplicate)
+	for name, c := range map[string]struct {
+		entry  ledger.Entry
+		action PersonAction
+		owner  string
+		flags  int
+		no     bool
+	}{
+		"take: the flag is mine":            {flagged, PersonAction{Action: ledger.ActionTake, By: "ada"}, "ada", 1, false},
+		"assign: it is somebody else's":     {flagged, PersonAction{Action: ledger.ActionAssign, To: "finance"}, "finance", 1, false},
+		"assign to nobody is refused":       {flagged, PersonAction{Action: ledger.ActionAssign}, "revops", 1, true},
+		"resolve closes it":                 {flagged, PersonAction{Action: ledger.ActionResolve, Note: "removed one"}, "revops", 0, false},
+		"retry is refused":                  {flagged, PersonAction{Action: ledger.ActionRetry}, "revops", 1, true},
+		"snooze is refused":                 {flagged, PersonAction{Action: ledger.ActionSnooze, Until: at(time.Hour)}, "revops", 1, true},
+		"without a flag nobody takes it":    {settled, PersonAction{Action: ledger.ActionTake, By: "ada"}, "revops", 0, true},
+		"without a flag nobody is assigned": {settled, PersonAction{Action: ledger.ActionAssign, To: "finance"}, "revops", 0, true},
+	} {
+		got, err := AfterPerson(c.entry, c.action, settingAt(0))
+		if (err != nil) != c.no || got.Owner != c.owner || len(got.Flags) != c.flags || got.State != ledger.StateSettled || got.Outcome != ledger.OutcomeApplied {
+			t.Errorf("%s: owner %s, flags %v, %s %s, %v", name, got.Owner, got.Flags, got.State, got.Outcome, err)
+		}
+	}
+}
+
+func TestFlagReview(t *testing.T) {
+	s := settingAt(time.Hour)
+	s.Policy.Due = 8 * time.Hour
+	settled := ledger.Settle(ledger.Entry{Owner: "revops"}, ledger.OutcomeApplied, ledger.ByReport, "reported_ok", t0)
+	settled.LastActivityAt = at(30 * time.Minute)
+	duplicate := []ledger.Flag{ledger.FlagDuplicate}
+	closers := []ledger.Action{ledger.ActionResolve, ledger.ActionAssign}
+	for name, c := range map[string]struct {
+		entry   ledger.Entry
+		history []ledger.History
+		due     time.Time
+		allowed []ledger.Action
+	}{
+		"flagged as it was settled": {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0.Add(-time.Hour)}, {At: t0, Flags: duplicate}}, at(8 * time.Hour), closers},
+		"flagged later, and assigned since": {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0}, {At: at(10 * time.Minute), Flags: duplicate}, {At: at(30 * time.Minute), Flags: duplicate}},
+			at(8*time.Hour + 10*time.Minute), closers},
+		"closed, and flagged again":  {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0, Flags: duplicate}, {At: at(10 * time.Minute)}, {At: at(20 * time.Minute), Flags: duplicate}}, at(8*time.Hour + 20*time.Minute), closers},
+		"of an older history":        {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0}}, at(8 * time.Hour), closers},
+		"not flagged: nothing to do": {settled, []ledger.History{{At: t0}}, time.Time{}, nil},
+		"escalated: as it was given": {ledger.Escalate(ledger.Entry{}, ledger.Escalation{Owner: "x", Due: at(time.Hour), Allowed: []ledger.Action{ledger.ActionCancel}}, "x").WithFlag(ledger.FlagDuplicate),
+			nil, at(time.Hour), []ledger.Action{ledger.ActionCancel}},
+		"flagged, and in doubt again": {ledger.Entry{State: ledger.StateAmbiguous, Effect: ledger.EffectUnknown, LastActivityAt: t0, Flags: duplicate}, nil, at(8 * time.Hour),
+			[]ledger.Action{ledger.ActionResolve, ledger.ActionCancel, ledger.ActionAssign, ledger.ActionSnooze}},
+	} {
+		got := FlagReview(c.entry, c.history, s)
+		if !got.DueAt.Equal(c.due) || !slices.Equal(got.Allowed, c.allowed) {
+			t.Errorf("%s: due %s, allowed %v; want %s, %v", name, got.DueAt.Sub(t0), got.Allowed, c.due.Sub(t0), c.allowed)
+		}
+	}
+}
