@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
+	"net/url"
 	"slices"
 	"sort"
 	"strconv"
@@ -167,8 +169,72 @@ func (c *Config) OpenConnectors(reg *connectors.Registry, pacer func(lane string
 		return nil, err
 	}
 	c.checkOperations(opened)
+	c.checkEncrypted()
 	c.Policies.Version = c.version(opened)
 	return opened, nil
+}
+
+// checkEncrypted warns of an address that credentials and payloads would reach
+// in clear. It is no mistake: a system may stand in a network of its own.
+func (c *Config) checkEncrypted() {
+	for _, t := range c.Connectors {
+		path := join("connectors", t.Name)
+		auth, _ := t.Table["auth"].(map[string]any)
+		oauth, _ := auth["oauth2"].(map[string]any)
+		for _, a := range []struct {
+			path  string
+			value any
+		}{
+			{"base_url", t.Table["base_url"]},
+			{"auth.oauth2.token_url", oauth["token_url"]},
+		} {
+			text, _ := a.value.(string)
+			if host := clearHost(expandNames(text, c.env)); host != "" {
+				at := join(path, a.path)
+				c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: %s: http to %s sends credentials and payloads unencrypted; write https:// where the system takes it",
+					c.src.name, c.src.line(at), at, host))
+			}
+		}
+	}
+}
+
+// clearHost is the host of a plain http address, "" where calls are encrypted or
+// stay on this machine.
+func clearHost(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || !strings.EqualFold(u.Scheme, "http") {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761, 6.3: never leaves the host
+		return ""
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+		return ""
+	}
+	return host
+}
+
+// expandNames puts the environment into a text. A name that is not set stays:
+// the connector refuses it where it is used.
+func expandNames(s string, env func(string) (string, bool)) string {
+	var out strings.Builder
+	for {
+		before, after, ok := strings.Cut(s, "${")
+		out.WriteString(before)
+		if !ok {
+			return out.String()
+		}
+		name, rest, closed := strings.Cut(after, "}")
+		value, set := env(name)
+		if !closed || !set {
+			out.WriteString("${")
+			s = after
+			continue
+		}
+		out.WriteString(value)
+		s = rest
+	}
 }
 
 func (c *Config) fieldError(path, message string) *FieldError {

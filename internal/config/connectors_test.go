@@ -151,6 +151,36 @@ func TestPoliciesAreCheckedAgainstConnectors(t *testing.T) {
 	}
 }
 
+func TestPlainHTTPIsWarnedOf(t *testing.T) {
+	for name, c := range map[string]struct{ lines, want string }{
+		"https":                        {`base_url = "https://billing.example"`, ""},
+		"http to a name":               {`base_url = "http://billing.example:8080/api"`, "reconcile.toml:3: connectors.crm.base_url: http to billing.example sends credentials and payloads unencrypted; write https:// where the system takes it"},
+		"http to an address":           {`base_url = "http://10.0.0.7"`, "reconcile.toml:3: connectors.crm.base_url: http to 10.0.0.7 "},
+		"the scheme in capitals":       {`base_url = "HTTP://billing.example"`, "reconcile.toml:3: connectors.crm.base_url: http to billing.example "},
+		"a host of the environment":    {`base_url = "http://${HOST}/x"`, "reconcile.toml:3: connectors.crm.base_url: http to flows.example "},
+		"the whole of the environment": {`base_url = "${URL}"`, "reconcile.toml:3: connectors.crm.base_url: http to erp.example "},
+		"a name that is not set":       {`base_url = "${NOWHERE}"`, ""},
+		"a password is not shown":      {`base_url = "http://ada:geheim@billing.example"`, "reconcile.toml:3: connectors.crm.base_url: http to billing.example "},
+		"localhost":                    {`base_url = "http://localhost:8080"`, ""},
+		"a name below localhost":       {`base_url = "http://crm.localhost"`, ""},
+		"the loopback":                 {`base_url = "http://127.0.0.1:8080"`, ""},
+		"the whole loopback block":     {`base_url = "http://127.9.9.9"`, ""},
+		"the loopback of IPv6":         {`base_url = "http://[::1]:8080"`, ""},
+		"a mapped loopback":            {`base_url = "http://[::ffff:127.0.0.1]"`, ""},
+		"a name that only begins so":   {`base_url = "http://localhost.evil.example"`, "reconcile.toml:3: connectors.crm.base_url: http to localhost.evil.example "},
+		"where tokens come from": {"base_url = \"https://billing.example\"\nauth = { oauth2 = { token_url = \"http://id.example/token\" } }",
+			"reconcile.toml:4: connectors.crm.auth.oauth2.token_url: http to id.example "},
+	} {
+		cfg := mustLoad(t, map[string]string{"reconcile.toml": "[connectors.crm]\ntype = \"fake\"\n" + c.lines + "\n"}, "HOST", "flows.example", "URL", "http://erp.example")
+		if _, err := cfg.OpenConnectors(registry(t, "", nil, nil), nil); err != nil {
+			t.Fatal(name, err)
+		}
+		if got := strings.Join(cfg.Warnings, "\n"); c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got warnings %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	base := "[ledger]\nurl = \"sqlite:a.db\"\n[[policy]]\nretry.max_attempts = 3\nhandover = { url = \"https://${HOST}/x\", secret = \"one\" }\n" +
 		"[connectors.crm]\ntype = \"fake\"\ntimeout = \"20s\"\nauth = { bearer = \"one\" }\n"
