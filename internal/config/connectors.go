@@ -10,8 +10,10 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/duration"
 	"github.com/recovery-ledger/reconcile/internal/nearest"
 )
 
@@ -164,6 +166,7 @@ func (c *Config) OpenConnectors(reg *connectors.Registry, pacer func(lane string
 			continue
 		}
 		opened[t.Name] = conn
+		c.noteDefaults(t, conn.Info())
 	}
 	if err := errs.orNil(); err != nil {
 		return nil, err
@@ -235,6 +238,74 @@ func expandNames(s string, env func(string) (string, bool)) string {
 		out.WriteString(value)
 		s = rest
 	}
+}
+
+// noteDefaults notes what holds for a connector where its table says nothing,
+// behind what the table says. What an operation says for itself stands there
+// already.
+func (c *Config) noteDefaults(t ConnectorTable, info connectors.Info) {
+	path := join("connectors", t.Name)
+	var add []Setting
+	note := func(key, value string) {
+		if _, set := t.Table[key]; !set {
+			add = append(add, Setting{Key: join(path, key), Value: value, Source: "default"})
+		}
+	}
+	for _, r := range info.Rates {
+		if r.Bucket == "" {
+			note("rate", fmt.Sprintf("{ calls = %d, per = %q, concurrent = %d }", r.Calls, duration.Format(r.Per), r.Concurrent))
+		}
+	}
+	period := func(d func(connectors.Operation) time.Duration) func(connectors.Operation) string {
+		return func(o connectors.Operation) string { return duration.Format(d(o)) }
+	}
+	for _, k := range []struct {
+		key   string
+		value func(connectors.Operation) string
+	}{
+		{"timeout", period(func(o connectors.Operation) time.Duration { return o.Timeout })},
+		{"lands_within", period(func(o connectors.Operation) time.Duration { return o.LandsWithin })},
+		{"visible_within", period(func(o connectors.Operation) time.Duration { return o.VisibleWithin })},
+		{"looks_back", func(o connectors.Operation) string {
+			if o.LooksBack == 0 {
+				return "no bound"
+			}
+			return duration.Format(o.LooksBack)
+		}},
+		{"in_flight_for", period(func(o connectors.Operation) time.Duration { return o.InFlightFor })},
+		{"absent_after", func(o connectors.Operation) string { return strconv.Itoa(o.AbsentAfter) }},
+		{"absent_spacing", period(func(o connectors.Operation) time.Duration { return o.AbsentSpacing })},
+		{"keeps_key", period(func(o connectors.Operation) time.Duration { return o.KeepsKey })},
+		{"key_scope", func(o connectors.Operation) string { return o.KeyScope }},
+	} {
+		if op, ok := without(t.Table["operation"], k.key, info); ok {
+			note(k.key, k.value(op))
+		}
+	}
+	at := len(c.Settings)
+	for i, s := range c.Settings {
+		if strings.HasPrefix(s.Key, path+".") {
+			at = i + 1
+		}
+	}
+	c.Settings = slices.Insert(c.Settings, at, add...)
+}
+
+// without is an operation whose table says nothing of a key, so that the
+// connector's value holds for it.
+func without(tables any, key string, info connectors.Info) (connectors.Operation, bool) {
+	list, _ := tables.([]any)
+	for _, t := range list {
+		op, _ := t.(map[string]any)
+		name, _ := op["name"].(string)
+		if _, set := op[key]; set {
+			continue
+		}
+		if o, ok := info.Operation(name); ok {
+			return o, true
+		}
+	}
+	return connectors.Operation{}, false
 }
 
 func (c *Config) fieldError(path, message string) *FieldError {

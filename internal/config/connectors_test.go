@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -148,6 +149,51 @@ func TestPoliciesAreCheckedAgainstConnectors(t *testing.T) {
 				t.Errorf("got warnings %q, want %q", got, c.wantWarning)
 			}
 		})
+	}
+}
+
+// What holds where a connector's table says nothing is printed like any other
+// value, unless every operation says it for itself.
+func TestDefaultsOfConnectorsAreNoted(t *testing.T) {
+	reg, err := connectors.NewRegistry(connectors.Descriptor{Type: "fake", Summary: "a fake", Open: func(c connectors.Config) (connectors.Connector, error) {
+		op := func(name string, timeout time.Duration) connectors.Operation {
+			return connectors.Operation{Name: name, Timeout: timeout, LandsWithin: time.Minute, VisibleWithin: 0, InFlightFor: 15 * time.Minute,
+				AbsentAfter: 2, AbsentSpacing: 30 * time.Second, KeepsKey: 24 * time.Hour, KeyScope: "account"}
+		}
+		return fake{connectors.Info{Name: c.Name, Rates: []connectors.Rate{{Calls: 5, Per: time.Second, Concurrent: 2}},
+			Operations: []connectors.Operation{op("a", 5*time.Second), op("b", 20*time.Second)}}}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := mustLoad(t, map[string]string{"reconcile.toml": `[connectors.crm]
+type = "fake"
+lands_within = "60s"
+[[connectors.crm.operation]]
+name = "a"
+timeout = "5s"
+absent_after = 3
+[[connectors.crm.operation]]
+name = "b"
+absent_after = 2
+`})
+	if _, err := cfg.OpenConnectors(reg, nil); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range cfg.Settings {
+		if strings.HasPrefix(s.Key, "connectors.crm.") && !strings.Contains(s.Key, ".operation.") {
+			got = append(got, s.Key+" = "+s.Value+" ("+s.Source+")")
+		}
+	}
+	want := []string{
+		"connectors.crm.lands_within = 60s (reconcile.toml:3)", "connectors.crm.type = fake (reconcile.toml:2)",
+		`connectors.crm.rate = { calls = 5, per = "1s", concurrent = 2 } (default)`, "connectors.crm.timeout = 20s (default)",
+		"connectors.crm.visible_within = 0s (default)", "connectors.crm.looks_back = no bound (default)", "connectors.crm.in_flight_for = 15m (default)",
+		"connectors.crm.absent_spacing = 30s (default)", "connectors.crm.keeps_key = 1d (default)", "connectors.crm.key_scope = account (default)",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 
