@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
@@ -32,6 +33,7 @@ type auth struct {
 type oauth2 struct {
 	grant, clientID, clientSecret, refreshToken, scope string
 	url                                                *url.URL
+	inBody                                             bool // the server takes credentials in the body only; whoever has the turn sets it
 }
 
 var authKinds = []string{"bearer", "basic", "header", "query", "login", "oauth2", "none"}
@@ -108,8 +110,8 @@ func (d *definition) readAuth(t *table) {
 		at.fail("none", "write none = true")
 	}
 	at.finish()
-	for name, v := range d.auth.headers {
-		if !visibleASCII(v) && !(name == "Authorization" && visibleASCII(v[min(len(v), 7):])) {
+	for _, v := range d.auth.headers {
+		if !visibleASCII(strings.ReplaceAll(v, " ", "")) || strings.TrimSpace(v) != v {
 			t.fail("auth", "a credential in a header holds visible ASCII only; look for a line break at its end")
 		}
 	}
@@ -213,6 +215,7 @@ func (d *definition) readOAuth2(t *table) {
 		}
 	}
 	o.clientID, o.clientSecret, o.refreshToken = values["client_id"], values["client_secret"], values["refresh_token"]
+	d.hidden = append(d.hidden, o.basic())
 	t.finish()
 	d.auth.oauth2 = o
 }
@@ -289,6 +292,15 @@ func (c *Connector) renew(ctx context.Context) *connectors.Error {
 		return err
 	}
 	resp, err := c.http.Read(ctx, r)
+	if err == nil && a.oauth2 != nil && !a.oauth2.inBody && unknownClient(resp) {
+		// The server may be one of those that read the body only.
+		a.oauth2.inBody = true
+		if err := c.wait(ctx, bucket); err != nil {
+			return err
+		}
+		resp, err = c.http.Read(ctx, a.oauth2.request(c.def.timings.timeout))
+		a.oauth2.inBody = err == nil && resp.Status >= 200 && resp.Status <= 299
+	}
 	if err != nil {
 		return c.transportError(err)
 	}
@@ -325,26 +337,40 @@ func (c *Connector) renew(ctx context.Context) *connectors.Error {
 	return nil
 }
 
-// request is the token request. Credentials travel in the body, which every
-// server of the grant must accept or says so.
+// unknownClient tells whether a token request was refused because of who asks,
+// and not because of what was asked for. Source: RFC 6749, 5.2.
+func unknownClient(r *httpclient.Response) bool {
+	if r.Status != http.StatusBadRequest && r.Status != http.StatusUnauthorized {
+		return false
+	}
+	return !slices.Contains([]string{"invalid_grant", "invalid_scope", "unsupported_grant_type"}, newAnswer(r).code())
+}
+
+// request is the token request. Credentials travel as basic auth, which every
+// server must take, or in the body, which some take only.
 // Source: RFC 6749, 2.3.1, 4.4.2 and 6.
 func (o *oauth2) request(timeout time.Duration) httpclient.Request {
-	form := []string{"grant_type=" + o.grant, "client_id=" + percent(o.clientID), "client_secret=" + percent(o.clientSecret)}
+	form := []string{"grant_type=" + o.grant}
+	if o.inBody {
+		form = append(form, "client_id="+percent(o.clientID), "client_secret="+percent(o.clientSecret))
+	}
 	if o.grant == "refresh_token" {
 		form = append(form, "refresh_token="+percent(o.refreshToken))
 	}
 	if o.scope != "" {
 		form = append(form, "scope="+percent(o.scope))
 	}
-	body := ""
-	for i, f := range form {
-		if i > 0 {
-			body += "&"
-		}
-		body += f
-	}
 	h := http.Header{}
 	h.Set("Accept", "application/json")
 	h.Set("Content-Type", "application/x-www-form-urlencoded")
-	return httpclient.Request{Method: http.MethodPost, URL: o.url, Header: h, Body: []byte(body), Timeout: timeout}
+	if !o.inBody {
+		h.Set("Authorization", "Basic "+o.basic())
+	}
+	return httpclient.Request{Method: http.MethodPost, URL: o.url, Header: h, Body: []byte(strings.Join(form, "&")), Timeout: timeout}
+}
+
+// basic is the pair of basic auth. Source: RFC 6749, 2.3.1: both are encoded as
+// in a form first.
+func (o *oauth2) basic() string {
+	return base64.StdEncoding.EncodeToString([]byte(percent(o.clientID) + ":" + percent(o.clientSecret)))
 }

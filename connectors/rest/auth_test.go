@@ -24,12 +24,13 @@ send = { method = "POST", path = "/one", headers = { X-Reference = "{key}" } }
 
 func TestKindsOfAuth(t *testing.T) {
 	cases := map[string]struct{ auth, header, want string }{
-		"bearer":       {`{ bearer = "${BILLING_TOKEN}" }`, "Authorization", "Bearer secret-token-value"},
-		"basic":        {`{ basic = { user = "ada", password = "pass-word" } }`, "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("ada:pass-word"))},
-		"header":       {`{ header = { X-Api-Key = "${BILLING_TOKEN}" } }`, "X-Api-Key", "secret-token-value"},
-		"query":        {`{ query = { api_key = "a&b" } }`, "", "/one/k1?api_key=a%26b"},
-		"none":         {`{ none = true }`, "Authorization", ""},
-		"none as text": {`"none"`, "Authorization", ""},
+		"bearer":              {`{ bearer = "${BILLING_TOKEN}" }`, "Authorization", "Bearer secret-token-value"},
+		"basic":               {`{ basic = { user = "ada", password = "pass-word" } }`, "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("ada:pass-word"))},
+		"header":              {`{ header = { X-Api-Key = "${BILLING_TOKEN}" } }`, "X-Api-Key", "secret-token-value"},
+		"a scheme of its own": {`{ header = { Authorization = "GenieKey secret-token-value" } }`, "Authorization", "GenieKey secret-token-value"},
+		"query":               {`{ query = { api_key = "a&b" } }`, "", "/one/k1?api_key=a%26b"},
+		"none":                {`{ none = true }`, "Authorization", ""},
+		"none as text":        {`"none"`, "Authorization", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +70,10 @@ func TestAUserInBaseURLIsBasicAuth(t *testing.T) {
 func TestTokensAreAskedForOnceAndRenewed(t *testing.T) {
 	const login = `auth = { login = { method = "POST", path = "/login", json = { identity = "ada@example.org", password = "pass{word}" }, token = "token", lasts = "30m" } }`
 	const oauth = `auth = { oauth2 = { grant = "%s", token_url = "%s/token", client_id = "client-1", client_secret = "client-secret", %s scope = "a b" } }`
-	for name, kind := range map[string]string{"login": "login", "client_credentials": "client_credentials", "refresh_token": "refresh_token"} {
+	for name, kind := range map[string]string{"login": "login", "client_credentials": "client_credentials", "refresh_token": "refresh_token",
+		"the client in the body": "client_credentials"} {
 		t.Run(name, func(t *testing.T) {
+			inBody := strings.Contains(name, "body")
 			sys := newSystem(t)
 			auth := strings.Replace(strings.Replace(login, "pass{word}", "pass{{word}}", 1), "%", "%%", -1)
 			if kind != "login" {
@@ -81,12 +84,24 @@ func TestTokensAreAskedForOnceAndRenewed(t *testing.T) {
 				auth = fmt.Sprintf(oauth, kind, sys.URL, extra)
 			}
 			var issued atomic.Int32
-			token := func(w http.ResponseWriter, _ *http.Request, body string) {
+			token := func(w http.ResponseWriter, r *http.Request, body string) {
+				user, password, _ := r.BasicAuth()
+				switch {
+				case kind == "login":
+				case inBody && !strings.Contains(body, "client_secret"):
+					w.WriteHeader(401)
+					_, _ = io.WriteString(w, `{"error":"invalid_client"}`)
+					return
+				case inBody:
+					body = strings.Replace(body, "&client_id=client-1&client_secret=client-secret", "", 1)
+				case user != "client-1" || password != "client-secret":
+					t.Errorf("token request by %q, %q", user, password)
+				}
 				n := issued.Add(1)
 				want := map[string]string{
 					"login":              `{"identity":"ada@example.org","password":"pass{word}"}`,
-					"client_credentials": "grant_type=client_credentials&client_id=client-1&client_secret=client-secret&scope=a%20b",
-					"refresh_token":      "grant_type=refresh_token&client_id=client-1&client_secret=client-secret&refresh_token=refresh-me&scope=a%20b",
+					"client_credentials": "grant_type=client_credentials&scope=a%20b",
+					"refresh_token":      "grant_type=refresh_token&refresh_token=refresh-me&scope=a%20b",
 				}[kind]
 				if body != want {
 					t.Errorf("token request %s, want %s", body, want)
@@ -188,9 +203,11 @@ func TestNoSecretLeaves(t *testing.T) {
 	sys := newSystem(t)
 	const token = "SECRET5-very/long+token"
 	m := fromTOML(t, `auth = { bearer = "${TOKEN}" }
-headers = { X-Other = "${OTHER}" }`+oneLookup)
+headers = { X-Other = "${OTHER}" }`+oneLookup+`[[operation]]
+name = "hook"
+send = { method = "POST", path = "/services/${HOOK}" }`)
 	m["base_url"] = sys.URL
-	c, err := Open(connectors.Config{Name: "sys", Table: m, Env: env("TOKEN", token, "OTHER", "OTHER-secret-1")})
+	c, err := Open(connectors.Config{Name: "sys", Table: m, Env: env("TOKEN", token, "OTHER", "OTHER-secret-1", "HOOK", "HOOK0123456789")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,6 +218,7 @@ headers = { X-Other = "${OTHER}" }`+oneLookup)
 		"as a code":       `{"code":"OTHER-secret-1","message":"x"}`,
 		"a page":          `<html><title>SECRET5-very/long+token</title></html>`,
 		"plain text":      token,
+		"its own address": `{"message":"Route POST:/services/HOOK0123456789 not found"}`,
 	}
 	for name, body := range bodies {
 		for _, status := range []int{200, 400, 401, 500} {
@@ -209,7 +227,7 @@ headers = { X-Other = "${OTHER}" }`+oneLookup)
 			_, e := ask(t, c, "one", "k1")
 			r := send(c, "one")
 			for _, text := range []string{fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", r)} {
-				if strings.Contains(text, "SECRET5") || strings.Contains(text, "OTHER-secret") {
+				if strings.Contains(text, "SECRET5") || strings.Contains(text, "HOOK01") || strings.Contains(text, "OTHER-secret") {
 					t.Errorf("%s, %d: %s", name, status, text)
 				}
 			}

@@ -516,6 +516,9 @@ func (c *Connector) askOnce(ctx context.Context, op *operation, b *batch, items 
 		return e
 	}
 	for _, it := range items {
+		if op.read == nil {
+			it.found.number()
+		}
 		it.found.complete = done && complete && (doubt == "" || it.none)
 		switch {
 		case it.err != nil || it.none || len(it.found.records) > 0:

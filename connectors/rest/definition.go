@@ -43,6 +43,8 @@ type definition struct {
 
 	query, headers map[string]*node
 	buckets        map[string]bool
+	bucketed       map[string]bool // buckets that a block uses
+	shaped         map[string]bool // shapes that an operation uses
 
 	info        connectors.Info
 	timings     timings
@@ -54,7 +56,8 @@ type definition struct {
 	probes      []*probeBlock
 	operations  map[string]*operation
 
-	secrets []string
+	secrets []string // credentials
+	hidden  []string // other values that environment gave to requests
 }
 
 // timings are the numbers that an operation may have of its own.
@@ -86,7 +89,7 @@ func load(cfg connectors.Config) (*definition, error) {
 		raw = map[string]any{}
 	}
 	d := &definition{p: p, used: map[string]bool{}, query: map[string]*node{}, headers: map[string]*node{},
-		buckets: map[string]bool{}, operations: map[string]*operation{}}
+		buckets: map[string]bool{}, bucketed: map[string]bool{}, shaped: map[string]bool{}, operations: map[string]*operation{}}
 	d.info = connectors.Info{Name: cfg.Name, Type: "rest", Version: version(raw)}
 
 	given := map[string][]string{}
@@ -108,7 +111,9 @@ func load(cfg connectors.Config) (*definition, error) {
 		timeout: defaultTimeout, landsWithin: defaultLandsWithin, visibleWithin: defaultVisibleWithin, inFlightFor: defaultInFlightFor,
 		absentSpacing: defaultAbsentSpacing, absentAfter: defaultAbsentAfter, keyScope: "account",
 	})
-	d.info.Lane = t.strOr("lane", cfg.Name)
+	if d.info.Lane = t.strOr("lane", cfg.Name); d.info.Lane == "" && !p.has("lane") {
+		t.fail("lane", "empty; write a name, or take it out")
+	}
 	d.readRates(t)
 	d.params(t, "headers", staticOnly, d.headers)
 	d.params(t, "query", staticOnly, d.query)
@@ -123,7 +128,7 @@ func load(cfg connectors.Config) (*definition, error) {
 	facts := d.facts(t)
 	shapes := d.shapes(t)
 	ops := t.tables("operation")
-	if !t.has("operation") {
+	if !t.has("operation") || len(ops) == 0 && !p.has("operation") {
 		t.fail("operation", "missing; describe at least one as [[connectors.%s.operation]]", cfg.Name)
 	}
 	for _, ot := range ops {
@@ -133,6 +138,16 @@ func load(cfg connectors.Config) (*definition, error) {
 	for _, name := range slices.Sorted(maps.Keys(d.settings)) {
 		if !d.used[name] {
 			p.add("settings."+name, "is used nowhere; take it out, or write {settings.%s}", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		if !d.shaped[name] {
+			p.add("shape."+name, "is used nowhere; take it out, or write shape = %q in an operation", name)
+		}
+	}
+	for i, r := range d.info.Rates {
+		if r.Bucket != "" && !d.bucketed[r.Bucket] {
+			p.add(fmt.Sprintf("rate.%d.name", i), "no block has bucket = %q, so the limit holds for nothing; take it out, or name the bucket in a block", r.Bucket)
 		}
 	}
 	if errs := p.all(); len(errs) > 0 {
@@ -192,12 +207,19 @@ func shapeOf(v any) any {
 }
 
 // keepSecrets remembers what environment gave to places where secrets stand.
+// What stands in auth, headers and query is a credential; a path or a body may
+// hold one too (the address of a webhook is its password), and is only hidden.
 func (d *definition) keepSecrets(given map[string][]string) {
 	for path, values := range given {
 		steps := strings.Split(path, ".")
-		if steps[0] == "auth" && !strings.HasSuffix(path, ".token_url") ||
-			slices.Contains(steps, "headers") || slices.Contains(steps, "query") {
+		in := func(names ...string) bool {
+			return slices.ContainsFunc(steps, func(s string) bool { return slices.Contains(names, s) })
+		}
+		switch {
+		case steps[0] == "auth" && !strings.HasSuffix(path, ".token_url"), in("headers", "query"):
 			d.secrets = append(d.secrets, values...)
+		case in("path", "json", "form", "text", "graphql", "variables"):
+			d.hidden = append(d.hidden, values...)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -103,7 +104,7 @@ func (c *Connector) Lookup(ctx context.Context, q connectors.Query) (connectors.
 // only counts if nothing was found.
 func (c *Connector) result(f found, n tally, forms []string, failed *connectors.Error) (connectors.Answer, error) {
 	a := connectors.Answer{
-		Records: f.records, Complete: f.complete && failed == nil, AskedAt: n.askedAt, Form: strings.Join(forms, "+"),
+		Records: distinct(f.records), Complete: f.complete && failed == nil, AskedAt: n.askedAt, Form: strings.Join(forms, "+"),
 		Requests: n.requests, Foreign: f.foreign, Declared: f.declared,
 	}
 	if failed != nil && !ours(f.records) {
@@ -113,6 +114,47 @@ func (c *Connector) result(f found, n tally, forms []string, failed *connectors.
 		return a, failed
 	}
 	return a, nil
+}
+
+// number tells the records of one answer apart of which the system shows no id:
+// one beside another under the same key is a second one.
+func (f *found) number() {
+	n := map[string]int{}
+	for _, r := range f.records {
+		if r.ID == "" {
+			n[r.Key]++
+		}
+	}
+	at := map[string]int{}
+	for i, r := range f.records {
+		if r.ID == "" && n[r.Key] > 1 {
+			at[r.Key]++
+			f.records[i].ID = fmt.Sprintf("#%d of %s", at[r.Key], r.Key)
+		}
+	}
+}
+
+// distinct leaves one record of each key where the system shows no ids, and
+// names them by their keys where there are several: what two questions showed
+// under one key is the same.
+func distinct(rs []connectors.Record) []connectors.Record {
+	var out []connectors.Record
+	seen := map[string]bool{}
+	for _, r := range rs {
+		if r.ID == "" && !r.Origin {
+			if seen[r.Key] {
+				continue
+			}
+			seen[r.Key] = true
+		}
+		out = append(out, r)
+	}
+	for i, r := range out {
+		if r.ID == "" && !r.Origin && len(out) > 1 {
+			out[i].ID = "#1 of " + r.Key
+		}
+	}
+	return out
 }
 
 // outcome is what one question about one entry came to.
@@ -249,6 +291,9 @@ func (c *Connector) askBlock(ctx context.Context, op *operation, b *block, q con
 		return items, nil
 	})
 	f.complete = f.complete && done
+	if op.read == nil { // else an id is needed to go on
+		f.number()
+	}
 	return f, e
 }
 

@@ -276,6 +276,43 @@ func TestAKeyThatCannotTravelHarmsNobody(t *testing.T) {
 	}
 }
 
+func TestRecordsWithoutAnIdAreTold(t *testing.T) {
+	sys := newSystem(t)
+	c := mustOpen(t, sys.URL, `
+[[operation]]
+name = "a"
+lookup = { method = "GET", path = "/list", query = { k = "{key}" }, items = "data", match = "refs", batch = { max = 5, each = "{key}", join = ",", query = { k = "{each}" } } }
+`)
+	for name, tc := range map[string]struct {
+		body string
+		keys []string
+		want []string
+	}{
+		"one":                             {`{"data":[{"refs":"k1"}]}`, []string{"k1"}, []string{""}},
+		"two of one key are two (S14)":    {`{"data":[{"refs":"k1"},{"refs":"k1"}]}`, []string{"k1"}, []string{"#1 of k1", "#2 of k1"}},
+		"one that shows both keys is one": {`{"data":[{"refs":["k1","k2"]}]}`, []string{"k1", "k2"}, []string{""}},
+		"one of each key are two":         {`{"data":[{"refs":"k1"},{"refs":"k2"}]}`, []string{"k1", "k2"}, []string{"#1 of k1", "#1 of k2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys.on("GET /list", 200, tc.body)
+			a, e := ask(t, c, "a", tc.keys...)
+			b := askMany(c, "a", strings.Join(tc.keys, "+"))[0].Answer
+			if strings.Contains(name, "both") {
+				b = a // a batch spreads it over the keys, one item each
+			}
+			for _, rs := range [][]connectors.Record{a.Records, b.Records} {
+				var got []string
+				for _, r := range rs {
+					got = append(got, r.ID)
+				}
+				if !slices.Equal(got, tc.want) {
+					t.Errorf("%q (%v), want %q", got, e, tc.want)
+				}
+			}
+		})
+	}
+}
+
 const paged = `
 rate = { calls = 1000, per = "1s" }
 [[operation]]

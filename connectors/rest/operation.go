@@ -139,6 +139,7 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 		if !ok {
 			t.fail("shape", "there is no shape.%s; %s", name, suggest(name, slices.Sorted(maps.Keys(shapes))))
 		}
+		d.shaped[name] = true
 		filled := maps.Clone(t.m)
 		for k, v := range shape {
 			if _, own := filled[k]; !own {
@@ -171,6 +172,7 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 		op.lookup.batch = d.batch(lookupTable, names("from", "until", "page", "each", "tag"), own.timeout)
 	}
 	if rt := t.table("read"); rt != nil {
+		rt.noAbsence("a direct read")
 		rt = d.inherit(lookupTable, rt)
 		op.read = d.block(rt, names("id", "page"), own.timeout)
 		op.read.batch = d.batch(rt, names("id", "page", "each", "tag"), own.timeout)
@@ -182,6 +184,7 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 		op.absence = append(op.absence, b)
 	}
 	if tt := t.table("twin"); tt != nil {
+		tt.noAbsence("a twin")
 		tt = d.inherit(lookupTable, tt)
 		op.twin = d.block(tt, names("page"), own.timeout)
 		if tt.has("batch") {
@@ -251,6 +254,9 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 		if len(d.probes) == 0 {
 			t.fail("control", "there is no probe; add probe = { method = \"GET\", path = \"/me\" } to the connector")
 		}
+		if t.has("canary") {
+			t.fail("control", "canary is the better control, and there is one; keep one of the two")
+		}
 	}
 	seen := map[connectors.CheckName]bool{}
 	for _, c := range op.checks {
@@ -275,6 +281,15 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 	d.checkKeyRule(t, op)
 	if name != "" {
 		d.operations[name] = op
+	}
+}
+
+// noAbsence refuses what dates a negative where no negative counts.
+func (t *table) noAbsence(what string) {
+	for _, key := range []string{"visible_within", "looks_back"} {
+		if t.has(key) {
+			t.fail(key, "%s proves no absence; write it in lookup or absence", what)
+		}
 	}
 }
 
@@ -430,6 +445,9 @@ func (d *definition) question(t *table, allowed []string, timeout time.Duration)
 // block reads a question.
 func (d *definition) block(t *table, allowed []string, timeout time.Duration) *block {
 	b := &block{req: d.question(t, allowed, timeout)}
+	if t.has("max_text") && !t.has("batch") {
+		t.fail("max_text", "limits {each}; it goes with a batch")
+	}
 	d.answerKeys(t, b)
 	t.raw("batch")
 	t.finish()
@@ -451,8 +469,9 @@ func (d *definition) answerKeys(t *table, b *block) {
 	b.visibleWithin = t.duration("visible_within", 0)
 	b.looksBack = t.positive("looks_back", 0)
 	b.scan = b.req.uses("from") || b.req.uses("until")
-	if b.scan || t.has("margin") {
-		b.margin = t.duration("margin", defaultMargin)
+	b.margin = t.duration("margin", defaultMargin)
+	if t.has("margin") && !b.scan && !t.has("batch") {
+		t.fail("margin", "goes with {from} and {until} in the request")
 	}
 	b.pages = d.pages(t)
 	if len(b.match) == 0 && !t.has("match") {
@@ -482,6 +501,13 @@ func (d *definition) pages(t *table) *pages {
 	}
 	if p.next != nil && (p.url != nil || p.link) {
 		pt.fail("next", "next and url are two ways to the same page; keep one")
+	}
+	if !p.counting() || pt.has("url") || pt.has("next") {
+		for _, key := range []string{"from", "step", "size", "total"} {
+			if pt.has(key) {
+				pt.fail(key, "goes with counted pages; take it out, or take next and url out")
+			}
+		}
 	}
 	pt.finish()
 	return p
@@ -699,6 +725,9 @@ func (d *definition) check(t *table, timeout time.Duration) *checkBlock {
 func (d *definition) verdictRule(t *table, name string) *verdictRule {
 	v := &verdictRule{path: d.selector(t, name), consent: name == "consent"}
 	v.allow, v.deny = d.strings(t, name+"_allow"), d.strings(t, name+"_deny")
+	if t.has(name+"_allow") && len(v.allow) == 0 && !d.p.has(t.at(name+"_allow")) {
+		t.fail(name+"_allow", "empty, so nothing would pass; write the values that pass")
+	}
 	v.missing = t.verdict(name + "_missing")
 	if v.path == nil {
 		for _, suffix := range []string{"_allow", "_deny", "_missing"} {
@@ -721,7 +750,11 @@ func (d *definition) probe(t *table) *probeBlock {
 				et.fail(path, "%v", err)
 				continue
 			}
-			b.expect = append(b.expect, expectation{path: s, is: d.strings(et, path)})
+			is := d.strings(et, path)
+			if len(is) == 0 {
+				et.fail(path, "empty, so nothing would hold; write the values that may stand there")
+			}
+			b.expect = append(b.expect, expectation{path: s, is: is})
 		}
 	}
 	t.finish()

@@ -46,6 +46,9 @@ func (d *definition) selectors(t *table, key string) []*selector {
 	if !isList {
 		return compact(d.selectorOf(t.p, t.at(key), v))
 	}
+	if len(vs) == 0 {
+		t.fail(key, "empty; write at least one path")
+	}
 	var out []*selector
 	for i, v := range vs {
 		out = append(out, compact(d.selectorOf(t.p, join(t.at(key), i), v))...)

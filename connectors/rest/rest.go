@@ -74,7 +74,7 @@ func Open(cfg connectors.Config) (*Connector, error) {
 	c := &Connector{def: def, pacer: cfg.Pacer}
 	c.tokens.turn = make(chan struct{}, 1)
 	c.tokens.turn <- struct{}{}
-	c.mask.Store(redact.New(def.secrets...))
+	c.mask.Store(redact.New(append(slices.Clone(def.secrets), def.hidden...)...))
 	c.http = httpclient.New(httpclient.Config{UserAgent: agent(), Mask: c.text})
 	return c, nil
 }

@@ -87,9 +87,15 @@ func (d *definition) errorRules(t *table, key, whose string) []*rule {
 			}
 			r.on = append(r.on, p)
 		}
+		if rt.has("on") && len(r.on) == 0 && !rt.p.has(rt.at("on")) {
+			rt.fail("on", "empty; write where the rule holds, or take it out: then it holds everywhere")
+		}
 		r.statuses = d.statusList(rt, "status")
 		r.code = d.selector(rt, "code")
 		r.is = rt.list("is")
+		if rt.has("is") && len(r.is) == 0 && !rt.p.has(rt.at("is")) {
+			rt.fail("is", "empty; write the values that are meant, or take it out: then any value will do")
+		}
 		r.like = rt.regexp("like")
 		if r.code == nil && !rt.has("code") {
 			if rt.has("is") || rt.has("like") {
@@ -108,6 +114,13 @@ func (d *definition) errorRules(t *table, key, whose string) []*rule {
 		r.finding = finding(rt.oneOf("finding", "", "none", "gone", "duplicate"))
 		if r.finding != "" && slices.Contains(r.on, onSend) {
 			rt.fail("finding", "goes with on = [\"lookup\", \"check\"] only")
+		}
+		if len(r.on) > 0 && !slices.Contains(r.on, onSend) {
+			for _, key := range []string{"effect", "spent", "refuses"} {
+				if rt.has(key) {
+					rt.fail(key, "speaks of a send; add \"send\" to on, or take it out")
+				}
+			}
 		}
 		r.wait = d.waitRule(rt)
 		r.pauses = rt.oneOf("pauses", "", "lane", "entry")
@@ -292,6 +305,9 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 		}
 		if (h.refill == nil) != (h.need == nil) || h.refill != nil && h.remaining == nil {
 			rt.fail("refill", "goes with need and remaining")
+		}
+		if !rt.has("reset") && !rt.has("refill") && !rt.has("like") && !rt.has("per") && !rt.has("reserve") {
+			rt.fail("reset", "missing; say when the limit is lifted, or how fast it refills: reset, or refill and need")
 		}
 		rt.unsupported("per", "reserve")
 		rt.finish()
