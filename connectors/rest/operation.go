@@ -79,7 +79,8 @@ type sendBlock struct {
 	req   *request
 	id    *selector
 	empty []int
-	takes []string // nil: all members
+	takes []string  // nil: all members
+	fault *selector // errors of single items in a 2xx
 }
 
 type checkBlock struct {
@@ -652,7 +653,15 @@ func (d *definition) send(t *table, timeout time.Duration) *sendBlock {
 	if s.req.body == bodyNone && s.req.method != "DELETE" && !t.has("json") && !t.has("form") && !t.has("text") && !t.has("graphql") {
 		s.req.body = bodyStored
 	}
-	t.unsupported("batch", "fault")
+	if ft := t.table("fault"); ft != nil {
+		s.fault = d.selector(ft, "items")
+		d.selector(ft, "key") // a send is one item: every fault is its own
+		if !ft.has("items") {
+			ft.fail("items", "missing; write the path of the list of errors")
+		}
+		ft.finish()
+	}
+	t.unsupported("batch")
 	t.finish()
 	return s
 }

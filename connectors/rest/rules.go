@@ -288,7 +288,12 @@ type rateHeader struct {
 	header                                      string
 	like                                        *regexp.Regexp
 	unit                                        string
+	per                                         time.Duration // the window; 0: not told
 }
+
+// longestWindow is the longest wait for a window of which nobody says when it
+// ends: in longer ones (a day) the system is asked again every hour.
+const longestWindow = time.Hour
 
 func (d *definition) rateHeaders(t *table) []rateHeader {
 	var hs []rateHeader
@@ -299,6 +304,7 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 			refill: d.selector(rt, "refill"), need: d.selector(rt, "need"),
 			header: rt.strOr("header", ""), like: rt.regexp("like"),
 			unit: rt.oneOf("unit", "", "s", "ms", "epoch", "epoch_ms", "iso"),
+			per:  rt.positive("per", 0),
 		}
 		if (h.header == "") != (h.like == nil) && !(rt.has("like") && h.like == nil) {
 			rt.fail("header", "goes with like, whose groups are named remaining, limit, used or reset")
@@ -306,10 +312,13 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 		if (h.refill == nil) != (h.need == nil) || h.refill != nil && h.remaining == nil {
 			rt.fail("refill", "goes with need and remaining")
 		}
-		if !rt.has("reset") && !rt.has("refill") && !rt.has("like") && !rt.has("per") && !rt.has("reserve") {
-			rt.fail("reset", "missing; say when the limit is lifted, or how fast it refills: reset, or refill and need")
+		if !rt.has("reset") && !rt.has("refill") && !rt.has("like") && !rt.has("per") {
+			rt.fail("reset", "missing; say when the limit is lifted, how fast it refills, or how long its window is: reset, refill and need, or per")
 		}
-		rt.unsupported("per", "reserve")
+		if rt.has("per") && !rt.has("like") && !rt.has("remaining") && !rt.has("used") {
+			rt.fail("per", "goes with remaining, or with limit and used")
+		}
+		rt.unsupported("reserve")
 		rt.finish()
 		hs = append(hs, h)
 	}
@@ -349,7 +358,12 @@ func (h rateHeader) wait(doc document, now time.Time) connectors.RetryAfter {
 		}
 		return httpclient.ParseReset(fmt.Sprintf("%.3f", (need-left)/refill), "s", now)
 	}
-	if reset == "" || hasLeft && left > 0 {
+	switch {
+	case hasLeft && left > 0:
+		return connectors.RetryAfter{}
+	case reset == "" && hasLeft:
+		return connectors.RetryAfter{Wait: min(h.per, longestWindow)}
+	case reset == "":
 		return connectors.RetryAfter{}
 	}
 	return httpclient.ParseReset(reset, h.unit, now)

@@ -89,6 +89,15 @@ func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult
 	r.Replayed = op.idempotency.replayed(ans)
 	j, failed := c.judge(op.rules, onSend, ans)
 	r.HTTPStatus = ans.status
+	if !failed && op.send.proof(ans) == "" {
+		if fault, ok := op.send.faultOf(ans); ok {
+			if j, failed = c.judge(op.rules, onSend, fault); !failed {
+				j = judged{kind: connectors.KindUnknown, effect: connectors.EffectUnknown, rule: "fault in a 2xx",
+					code: fault.code(), message: c.line(fault.message())}
+				failed = true
+			}
+		}
+	}
 	r.RemoteID = op.send.proof(ans)
 	if !failed {
 		r.Effect, r.KeySpent = connectors.EffectDone, j.spent
@@ -127,6 +136,26 @@ func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult
 		r.RemoteID = op.send.proof(ans)
 	}
 	return r
+}
+
+// faultOf is the first error of a single item in an answer, as an answer of its
+// own.
+func (b *sendBlock) faultOf(ans *answer) (*answer, bool) {
+	if b.fault == nil {
+		return nil, false
+	}
+	for _, node := range b.fault.nodes(ans.doc) {
+		if l, ok := node.([]any); ok {
+			if len(l) == 0 {
+				continue
+			}
+			node = l[0]
+		}
+		if truthy(node) {
+			return &answer{status: ans.status, header: ans.header, doc: document{body: node, header: ans.header}, at: ans.at}, true
+		}
+	}
+	return nil, false
 }
 
 // proof is the id of what was made, "" where the answer does not show one: false
