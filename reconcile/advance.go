@@ -30,10 +30,8 @@ func GateLimits(e ledger.Entry, s Setting) Gate {
 	if e.AttemptCount >= s.Policy.MaxAttempts+e.Granted {
 		return stop(s.exhausted(e, ledger.ByPolicy, fmt.Sprintf("attempts_exhausted: %d of %d", e.AttemptCount, s.Policy.MaxAttempts)))
 	}
-	if !e.FirstFailedAt.IsZero() && e.Granted == 0 {
-		if age := s.Now.Sub(e.FirstFailedAt); age > s.Policy.MaxAge {
-			return stop(s.exhausted(e, ledger.ByCheck, fmt.Sprintf("too_old: failed %s ago, the limit is %s", age.Round(time.Second), s.Policy.MaxAge)))
-		}
+	if why := s.tooOld(e); why != "" {
+		return stop(s.exhausted(e, ledger.ByCheck, why))
 	}
 	return pass(e)
 }
@@ -50,6 +48,11 @@ func GateSiblings(e ledger.Entry, sibs []ledger.Sibling, s Setting) Gate {
 				return stop(s.refused(e, "superseded: "+b.ActionKey+" was applied for the same outcome"))
 			case b.Outcome == ledger.OutcomeApplied, open && b.Effect != ledger.EffectNotDone, b.State == ledger.StateInFlight:
 				return wait("outcome_key_held: by " + b.ActionKey)
+			case b.Outcome == ledger.OutcomeUnknown && b.Effect != ledger.EffectNotDone:
+				// Nobody looks at it any more: waiting would not end.
+				return stop(s.escalate(e, "outcome_key_held: "+b.ActionKey+" was ended with its outcome unknown; correct that one first (review resolve)"))
+			case b.Effect == ledger.EffectDone && !e.Approved:
+				return stop(s.escalate(e, "outcome_key_held: "+b.ActionKey+" was settled not applied, and turned out applied"))
 			}
 		case ledger.SiblingLookAlike:
 			switch {
@@ -78,9 +81,10 @@ func siblingWait(p Policy) time.Duration {
 }
 
 // NeedsLook says whether a look has to come before a resend: one answered look
-// since the last attempt.
+// since the last attempt, and since the last moment at which any can have been
+// sent. (A report may come long after the attempt that it tells of.)
 func NeedsLook(e ledger.Entry, op connectors.Operation) bool {
-	return op.Lookup != connectors.LookupNone && (e.LastLookAt.IsZero() || !e.LastLookAt.After(e.LastTriedAt))
+	return op.Lookup != connectors.LookupNone && !e.LastLookAt.After(later(e.LastTriedAt, e.SendBy))
 }
 
 // ChecksWanted lists what has to be read, in the order of the gates, and those
@@ -190,7 +194,27 @@ func KeyAlive(e ledger.Entry, op connectors.Operation, now time.Time) bool {
 	if !op.CarriesKey || op.KeepsKey <= 0 || e.KeySentAt.IsZero() || e.KeySentAt.Before(op.KeysFrom) {
 		return false
 	}
-	return now.Add(op.Timeout + op.LandsWithin).Before(e.KeySentAt.Add(op.KeepsKey))
+	return now.Before(keyEnd(e, op))
+}
+
+// keyEnd is the moment from which a request sent could land after the system
+// has forgotten the present key.
+func keyEnd(e ledger.Entry, op connectors.Operation) time.Time {
+	return e.KeySentAt.Add(op.KeepsKey - op.Timeout - op.LandsWithin)
+}
+
+// clearedUntil is until when checks that passed now let a send begin: the
+// clearance, but neither past the window of attempts nor past the life of a key
+// that is alive now.
+func (s Setting) clearedUntil(e ledger.Entry) time.Time {
+	until := s.Now.Add(clearance)
+	if end := s.windowEnd(e); !end.IsZero() && end.Before(until) {
+		until = end
+	}
+	if KeyAlive(e, s.Op, s.Now) && keyEnd(e, s.Op).Before(until) {
+		until = keyEnd(e, s.Op)
+	}
+	return until
 }
 
 // keySpent says whether the present key can no longer be used: a final

@@ -513,6 +513,7 @@ func TestCases(t *testing.T) {
 			if e.RemoteID != "INV-1" || e.Attempts != 3 {
 				t.Errorf("remote id %q, %d attempts", e.RemoteID, e.Attempts)
 			}
+			w.wantExplained("k")
 		},
 	}
 	for name, f := range tests {

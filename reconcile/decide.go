@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +80,7 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 	}
 	e.LooksAnswered++
 	e.LastLookAt = l.Asked
-	lag := e.Negatives > 0 && (l.Finding == ledger.FindingApplied || l.Finding == ledger.FindingPending || l.Finding == ledger.FindingDuplicate)
+	lag := lagging(e, as, l)
 	switch {
 	case l.Counts:
 		e.Negatives, e.LastNegativeAt, e.NegativeVersion = l.Negatives, l.Asked, s.Version
@@ -109,6 +111,7 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 			as, ch = mark(as, last(as), ledger.EffectUnknown, "", "look: pending")
 			e = Summarize(e, as)
 			e.Effect = ledger.EffectUnknown
+			e.SettleFrom = s.Now // it came to us as unknown only now
 		}
 		e.RemoteID = l.RemoteID
 		return Decided{Next: s.pending(e, l), Attempts: ch, Lag: lag}
@@ -126,16 +129,19 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 		return Decided{Next: s.escalate(e, l.Reason), Attempts: ch, Lag: lag}
 
 	case ledger.FindingRejected:
-		if e.Effect == ledger.EffectNotDone {
-			// Known as rejected, so set aside; its key cannot be used again.
-			as, ch := spend(as, last(as))
-			return Decided{Next: Summarize(e, as), Attempts: ch}
+		at := allUnknown(as)
+		if len(at) == 0 {
+			at = lastSent(as) // reported as not done, and this is why
 		}
-		as, ch := mark(as, allUnknown(as), ledger.EffectNotDone, ledger.ClassRejected, "look: rejected")
-		e = Summarize(e, as)
+		as, ch := mark(as, at, ledger.EffectNotDone, ledger.ClassRejected, ruleRejected)
+		as, ch = named(as, ch, l)
+		e = Summarize(undriven(e), as)
 		return Decided{Next: s.notDone(e, as, l.Reason), Attempts: ch}
 
 	case ledger.FindingAbsent:
+		if e.Effect == ledger.EffectNotDone && e.State == ledger.StateEscalated {
+			return Decided{Next: s.daily(e, e.Reason)}
+		}
 		if e.Effect == ledger.EffectNotDone && e.State != ledger.StateAmbiguous {
 			return Decided{Next: e}
 		}
@@ -149,24 +155,67 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 	return Decided{Next: s.notVisible(e, as, l)}
 }
 
-// ruleAbsent marks attempts that were unknown until looks proved them absent.
-const ruleAbsent = "look: absent"
+const (
+	// ruleAbsent marks attempts that were unknown until looks proved them absent.
+	ruleAbsent = "look: absent"
+	// ruleRejected marks attempts that a look found finally refused.
+	ruleRejected = "look: rejected"
+)
+
+// named keeps with attempts just marked as rejected the records that say so, to
+// tell them from others later.
+func named(as, changed []ledger.Attempt, l Look) (all, named []ledger.Attempt) {
+	var refused []connectors.Record
+	for _, r := range l.Seen {
+		if r.Standing == connectors.StandingRejected {
+			refused = append(refused, r)
+		}
+	}
+	for i, r := range newlyRejected(refused, as) {
+		if i == len(changed) {
+			break
+		}
+		changed[i].RemoteID = cmp.Or(changed[i].RemoteID, r.ID)
+	}
+	return patched(as, changed), changed
+}
+
+// lagging says whether a look shows that negatives counted before were wrong:
+// something is there after them, or, where absence was proven and it was sent
+// again, something more than that.
+func lagging(e ledger.Entry, as []ledger.Attempt, l Look) bool {
+	switch l.Finding {
+	case ledger.FindingApplied, ledger.FindingPending:
+		return e.Negatives > 0
+	case ledger.FindingDuplicate:
+		return e.Negatives > 0 || slices.ContainsFunc(as, func(a ledger.Attempt) bool { return strings.HasPrefix(a.Rule, ruleAbsent) })
+	}
+	return false
+}
 
 // verified ends the look after a resend: a second record is found and flagged,
-// not hidden.
+// not hidden, whatever its status and content are.
 func verified(e ledger.Entry, l Look) ledger.Entry {
 	e = ledger.Verified(e)
 	for _, f := range l.Flags {
 		e = e.WithFlag(f)
 	}
-	if l.Finding == ledger.FindingApplied && l.RemoteID != "" && e.RemoteID != "" && l.RemoteID != e.RemoteID {
-		e = e.WithFlag(ledger.FlagDuplicate)
+	there := false // something with our key is there, or was
+	switch l.Finding {
+	case ledger.FindingApplied, ledger.FindingPending, ledger.FindingReversed, ledger.FindingDuplicate:
+		there = true
+	case ledger.FindingMismatch, ledger.FindingUnmapped:
+		there = l.RemoteID != "" && !slices.Contains(l.Flags, ledger.FlagOtherOrigin)
 	}
-	if l.Finding == ledger.FindingDuplicate {
+	switch {
+	case l.Finding == ledger.FindingDuplicate:
 		e = e.WithFlag(ledger.FlagDuplicate)
 		e.Reason = l.Reason
+	case there && e.RemoteID != "" && mergedInto(l.Seen, e.RemoteID) != "":
+		e.RemoteID = mergedInto(l.Seen, e.RemoteID)
+	case there && e.RemoteID != "" && l.RemoteID != "" && l.RemoteID != e.RemoteID && l.Finding != ledger.FindingReversed:
+		e = e.WithFlag(ledger.FlagDuplicate)
 	}
-	there := l.Finding == ledger.FindingApplied || l.Finding == ledger.FindingPending || l.Finding == ledger.FindingReversed || l.Finding == ledger.FindingDuplicate
 	if there && e.Outcome != ledger.OutcomeApplied {
 		// It was settled as not applied, and it happened all the same.
 		e = e.WithFlag(ledger.FlagConflict)
@@ -179,12 +228,27 @@ func verified(e ledger.Entry, l Look) ledger.Entry {
 	return e
 }
 
+// mergedInto is the survivor of the record with this id; "" where it was not
+// merged.
+func mergedInto(rs []connectors.Record, id string) string {
+	for _, r := range rs {
+		if r.ID == id {
+			return r.MergedInto
+		}
+	}
+	return ""
+}
+
 // notDone goes on from a proven not_done: retryable if class and limits allow,
-// else as after_max_attempts says. What a person owns stays with the person.
+// else as after_max_attempts says. What a person owns stays with the person,
+// and what a person wanted tried again is.
 func (s Setting) notDone(e ledger.Entry, as []ledger.Attempt, reason string) ledger.Entry {
-	if e.State == ledger.StateEscalated {
+	switch {
+	case e.State == ledger.StateEscalated:
 		e.Work, e.NextAt, e.Reason = ledger.WorkNone, time.Time{}, reason
 		return e
+	case e.Approved:
+		return ledger.Reopen(e, reason, s.Now)
 	}
 	next := AfterFailure(e, as, s.Policy, s.Op, s.Owners, s.Now)
 	if next.State == ledger.StateRetryable {
@@ -197,22 +261,29 @@ func (s Setting) notDone(e ledger.Entry, as []ledger.Attempt, reason string) led
 func (s Setting) notVisible(e ledger.Entry, as []ledger.Attempt, l Look) ledger.Entry {
 	switch {
 	case e.State == ledger.StateEscalated:
-		if e.Effect == ledger.EffectUnknown {
-			return s.daily(e, e.Reason)
-		}
-		return e
+		return s.daily(e, e.Reason)
 	case e.State == ledger.StateRetryable:
 		return e
-	case s.safeUnproven(e, l):
-		why := "repeatable: doing it twice is the same as once"
+	case s.safeUnproven(e, l) && s.wantsAnother(e, as):
+		why := ruleRepeatable
 		if !s.Op.Repeatable {
 			why = "second_refused: the system itself refuses a second effect"
 		}
-		return ledger.Reopen(e, why, NextAttemptAt(e, as, s.Policy, s.Now))
+		return s.anotherAttempt(e, as, why)
 	case s.windowOver(e), s.drivenTooLong(e):
 		return s.escalate(e, "outcome_unknown: "+l.Reason)
 	}
 	return ledger.Doubt(e, l.Reason, later(nextLook(e, l, s), s.Now.Add(l.Wait)))
+}
+
+// ruleRepeatable is why an attempt may follow one whose effect is unknown.
+const ruleRepeatable = "repeatable: doing it twice is the same as once"
+
+// wantsAnother says whether the policy tries again after the last failure, or a
+// person wants it.
+func (s Setting) wantsAnother(e ledger.Entry, as []ledger.Attempt) bool {
+	c, status := failureOf(as)
+	return e.Approved || RetryableClass(s.Policy, c, status)
 }
 
 // undriven ends the platform's own retries: nothing more comes from there.
@@ -328,12 +399,31 @@ func NoLookup(e ledger.Entry, as []ledger.Attempt, s Setting) ledger.Entry {
 	case e.State == ledger.StateEscalated:
 		e.Work, e.NextAt = ledger.WorkNone, time.Time{}
 		return e
-	case s.Op.Repeatable && s.Now.After(e.SendBy) && !Driving(e, s.Now):
-		return ledger.Reopen(e, "repeatable: doing it twice is the same as once", NextAttemptAt(e, as, s.Policy, s.Now))
+	case s.Op.Repeatable && s.Now.After(e.SendBy) && !Driving(e, s.Now) && s.wantsAnother(e, as):
+		return s.anotherAttempt(e, as, ruleRepeatable)
 	}
 	x := escalation(e, s.Policy, s.Owners, s.Now)
 	x.Look = time.Time{}
 	return ledger.Escalate(e, x, "outcome_unknown: this system cannot be asked by our key")
+}
+
+// notAskable says what becomes of an entry that its system cannot be asked
+// about, for the reason given, although it can be about others. One that is
+// known not done needs no proof, but a person's word for the look that is
+// missing; a person who has given it is not asked twice.
+func notAskable(e ledger.Entry, as []ledger.Attempt, reason string, s Setting) ledger.Entry {
+	if e.State == ledger.StateRetryable && (s.Op.Repeatable || e.Approved) {
+		return e
+	}
+	x := NoLookup(e, as, s)
+	switch {
+	case x.State != ledger.StateEscalated || e.State == ledger.StateEscalated:
+	case x.Effect == ledger.EffectNotDone:
+		x.Reason = "needs_approval: it cannot be looked up first: " + reason
+	default:
+		x.Reason = "outcome_unknown: " + reason
+	}
+	return x
 }
 
 // AfterSend says what becomes of an entry whose attempt, the last of as, was
@@ -417,15 +507,6 @@ func mark(as []ledger.Attempt, at []int, eff ledger.Effect, c ledger.Class, rule
 	return all, changed
 }
 
-func spend(as []ledger.Attempt, at []int) (all, changed []ledger.Attempt) {
-	all = append([]ledger.Attempt(nil), as...)
-	for _, i := range at {
-		all[i].KeySpent = true
-		changed = append(changed, all[i])
-	}
-	return all, changed
-}
-
 func allUnknown(as []ledger.Attempt) (at []int) {
 	for i, a := range as {
 		if a.Effect == ledger.EffectUnknown {
@@ -440,6 +521,16 @@ func last(as []ledger.Attempt) []int {
 		return nil
 	}
 	return []int{len(as) - 1}
+}
+
+// lastSent is the last attempt that reached the wire, else the last.
+func lastSent(as []ledger.Attempt) []int {
+	for i := len(as) - 1; i >= 0; i-- {
+		if !neverSent(as[i]) {
+			return []int{i}
+		}
+	}
+	return last(as)
 }
 
 // latestUnknown is the attempt that a found record is put down to: the last
@@ -481,6 +572,8 @@ func AfterRelease(e ledger.Entry, holds bool, s Setting) ledger.Entry {
 		return s.escalate(e, "released: "+e.ReleaseKind)
 	case holds && e.Effect == ledger.EffectUnknown && !s.Op.Repeatable:
 		return ledger.Doubt(e, "released: "+e.ReleaseKind, s.Now)
+	case holds && s.tooOld(e) != "":
+		return s.escalate(e, s.tooOld(e)) // somebody put it aside: it does not end unseen
 	case holds:
 		return ledger.Reopen(e, "released: "+e.ReleaseKind, s.Now)
 	case !e.ReleaseAt.IsZero() && !e.ReleaseAt.After(s.Now):
@@ -530,6 +623,7 @@ func AfterLate(cur ledger.Stored, s Setting) ledger.Entry {
 		return e
 	}
 	e = Summarize(e, cur.Attempts)
+	e.PolicyVersion = s.PolicyVersion
 	switch {
 	case done != nil:
 		if done.RemoteID != "" {
@@ -538,6 +632,10 @@ func AfterLate(cur ledger.Stored, s Setting) ledger.Entry {
 		return s.applied(e, cur.Attempts, ledger.BySend, "sent: its answer came late")
 	case e.Effect == ledger.EffectUnknown && (e.State == ledger.StateRetryable || e.State == ledger.StateReady):
 		return ledger.Doubt(e, "late_result: the effect is unknown", s.Now)
+	case e.Effect == ledger.EffectNotDone && e.State == ledger.StateEscalated:
+		return s.daily(e, e.Reason)
+	case e.Effect == ledger.EffectNotDone && (e.State == ledger.StateAmbiguous || e.State == ledger.StateInFlight):
+		return AfterFailure(e, cur.Attempts, s.Policy, s.Op, s.Owners, s.Now)
 	}
 	return e
 }

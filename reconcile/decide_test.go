@@ -213,6 +213,72 @@ func TestAfterLook(t *testing.T) {
 					t.Errorf("verify %v at %s", d.Next.Verify, d.Next.NextAt)
 				}
 			}},
+		"looked at once more: another record in progress is a second one": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
+				e.RemoteID = "8"
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingPending, Reason: "x", RemoteID: "9"}}, want: ledger.StateSettled, reason: "sent",
+			check: func(t *testing.T, d Decided) {
+				if d.Next.HasFlag(ledger.FlagDuplicate) != true || d.Next.RemoteID != "8" || d.Next.Verify {
+					t.Errorf("flags %v, remote id %q", d.Next.Flags, d.Next.RemoteID)
+				}
+			}},
+		"looked at once more: another record with other content is a second one": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
+				e.RemoteID = "8"
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingMismatch, Reason: "x", RemoteID: "9"}}, want: ledger.StateSettled, reason: "sent",
+			check: func(t *testing.T, d Decided) {
+				if d.Next.HasFlag(ledger.FlagDuplicate) != true || d.Next.RemoteID != "8" || d.Next.Verify {
+					t.Errorf("flags %v, remote id %q", d.Next.Flags, d.Next.RemoteID)
+				}
+			}},
+		"looked at once more: another record in a status nobody mapped is a second one": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
+				e.RemoteID = "8"
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingUnmapped, Reason: "x", RemoteID: "9"}}, want: ledger.StateSettled, reason: "sent",
+			check: func(t *testing.T, d Decided) {
+				if d.Next.HasFlag(ledger.FlagDuplicate) != true || d.Next.RemoteID != "8" || d.Next.Verify {
+					t.Errorf("flags %v, remote id %q", d.Next.Flags, d.Next.RemoteID)
+				}
+			}},
+		"looked at once more: the record that ours was merged into is no second one": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
+				e.RemoteID = "8"
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingApplied, Reason: "x", RemoteID: "9", Seen: []connectors.Record{{ID: "8", Key: "k", Standing: connectors.StandingApplied, MergedInto: "9"}}}}, want: ledger.StateSettled, reason: "sent",
+			check: func(t *testing.T, d Decided) {
+				if d.Next.HasFlag(ledger.FlagDuplicate) != false || d.Next.RemoteID != "9" || d.Next.Verify {
+					t.Errorf("flags %v, remote id %q", d.Next.Flags, d.Next.RemoteID)
+				}
+			}},
+		"escalated, known not done, and a look was due all the same: it ends": {
+			entry: func(e *ledger.Entry, as *[]ledger.Attempt) {
+				(*as)[0].Effect = ledger.EffectNotDone
+				*e = ledger.Escalate(Summarize(*e, *as), ledger.Escalation{Owner: "x", Look: t0}, "outcome_unknown")
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingNotVisible, Reason: "no_control"}}, want: ledger.StateEscalated, reason: "outcome_unknown",
+			check: func(t *testing.T, d Decided) {
+				if d.Next.Work != ledger.WorkNone || !d.Next.NextAt.IsZero() {
+					t.Errorf("due: %s at %s", d.Next.Work, d.Next.NextAt)
+				}
+			}},
+		"two records, although absence was proven before the resend: the lane lags": {
+			entry: func(e *ledger.Entry, as *[]ledger.Attempt) {
+				(*as)[0].Rule = ruleAbsent
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingDuplicate, Reason: "duplicate: 2 live records", Flags: []ledger.Flag{ledger.FlagDuplicate}}}, want: ledger.StateSettled, reason: "duplicate",
+			check: func(t *testing.T, d Decided) {
+				if !d.Lag {
+					t.Error("no lag seen")
+				}
+			}},
 		"looked at once more after a resend: a second record is flagged, not hidden": {
 			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
 				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
@@ -326,7 +392,7 @@ func TestAfterSend(t *testing.T) {
 			as[0].Effect, as[0].Rule = tt.first, tt.rule
 			own := ledger.Attempt{AttemptID: "r-1", No: 2, Ours: true, Status: ledger.AttemptStarted, Effect: ledger.EffectUnknown, Sends: 1, Key: "k",
 				Counts: true, StartedAt: at(time.Hour), ReceivedAt: at(time.Hour), SendBy: at(time.Hour + 20*time.Second)}
-			e = begun(e, append(as, own))
+			e = begun(e, append(as, own), own.StartedAt)
 			s := settingAt(time.Hour)
 			if tt.set != nil {
 				tt.set(&s)
@@ -360,6 +426,26 @@ func TestAfterLate(t *testing.T) {
 			t.Errorf("got %s %q verify=%v", got.Outcome, got.RemoteID, got.Verify)
 		}
 	})
+	for name, tt := range map[string]struct {
+		state  func(ledger.Entry) ledger.Entry
+		want   ledger.State
+		reason string
+		work   ledger.Work
+	}{
+		"ambiguous, and not done after all: tried again": {func(e ledger.Entry) ledger.Entry { return e }, ledger.StateRetryable, "backoff", ledger.WorkAdvance},
+		"escalated, and not done after all: the person's, and looked at no more": {func(e ledger.Entry) ledger.Entry {
+			return ledger.Escalate(e, ledger.Escalation{Owner: "x", Look: t0}, "mismatch")
+		}, ledger.StateEscalated, "mismatch", ledger.WorkNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := late(ledger.EffectNotDone)
+			c.Attempts[1].Class = ledger.ClassRateLimit
+			c.Entry = tt.state(c.Entry)
+			if got := AfterLate(c, s); got.State != tt.want || !strings.HasPrefix(got.Reason, tt.reason) || got.Work != tt.work {
+				t.Errorf("got %s %q due %s", got.State, got.Reason, got.Work)
+			}
+		})
+	}
 	t.Run("settled by somebody else, our own effect unknown: looked at once more", func(t *testing.T) {
 		c := late(ledger.EffectUnknown)
 		c.Entry = ledger.Settle(c.Entry, ledger.OutcomeApplied, ledger.ByLook, "found", t0)
@@ -418,16 +504,22 @@ func TestGates(t *testing.T) {
 	}{
 		"limits: inside":                                  {gate: limits},
 		"limits: attempts used up":                        {set: func(s *Setting) { s.Policy.MaxAttempts = 1 }, gate: limits, want: ledger.StateEscalated, reason: "attempts_exhausted"},
-		"limits: a person's retry grants one beyond them": {entry: func(e *ledger.Entry) { e.Granted = 1 }, set: func(s *Setting) { s.Policy.MaxAttempts = 1; s.Now = at(100 * time.Hour) }, gate: limits},
+		"limits: a person's retry grants one beyond them": {entry: func(e *ledger.Entry) { e.Granted, e.Approved = 1, true }, set: func(s *Setting) { s.Policy.MaxAttempts = 1; s.Now = at(100 * time.Hour) }, gate: limits},
 		"limits: too old":                                 {set: func(s *Setting) { s.Now = at(73 * time.Hour) }, gate: limits, want: ledger.StateEscalated, reason: "too_old"},
 		"limits: too old, state failed: blocked":          {set: func(s *Setting) { s.Now = at(73 * time.Hour); s.Policy.FailedState = true }, gate: limits, want: ledger.StateSettled, reason: "too_old", class: ledger.ReportBlocked},
 
-		"siblings: applied for the same outcome supersedes":         {gate: siblings(sib(ledger.SiblingOutcome, ledger.StateSettled, ledger.EffectDone, ledger.OutcomeApplied)), want: ledger.StateSettled, reason: "superseded", class: ledger.ReportBlocked},
-		"siblings: an unknown one freezes":                          {gate: siblings(sib(ledger.SiblingOutcome, ledger.StateEscalated, ledger.EffectUnknown, "")), want: ledger.StateRetryable, reason: "outcome_key_held"},
-		"siblings: one not done does not":                           {gate: siblings(sib(ledger.SiblingOutcome, ledger.StateSettled, ledger.EffectNotDone, ledger.OutcomeNotApplied))},
-		"siblings: a look-alike waits behind an open one":           {gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateAmbiguous, ledger.EffectUnknown, "")), want: ledger.StateRetryable, reason: "look_alike"},
-		"siblings: a look-alike of an applied one goes to a person": {gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateSettled, ledger.EffectDone, ledger.OutcomeApplied)), want: ledger.StateEscalated, reason: "look_alike"},
-		"siblings: a look-alike goes on where the policy repeats":   {set: func(s *Setting) { s.Policy.Repeats = true }, gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateAmbiguous, ledger.EffectUnknown, ""))},
+		"siblings: applied for the same outcome supersedes":              {gate: siblings(sib(ledger.SiblingOutcome, ledger.StateSettled, ledger.EffectDone, ledger.OutcomeApplied)), want: ledger.StateSettled, reason: "superseded", class: ledger.ReportBlocked},
+		"siblings: an unknown one freezes":                               {gate: siblings(sib(ledger.SiblingOutcome, ledger.StateEscalated, ledger.EffectUnknown, "")), want: ledger.StateRetryable, reason: "outcome_key_held"},
+		"siblings: one that a person ended as unknown: a person":         {entry: func(e *ledger.Entry) { e.Approved = true }, gate: siblings(sib(ledger.SiblingOutcome, ledger.StateSettled, ledger.EffectUnknown, ledger.OutcomeUnknown)), want: ledger.StateEscalated, reason: "outcome_key_held"},
+		"siblings: settled not applied, and done: a person":              {gate: siblings(sib(ledger.SiblingOutcome, ledger.StateSettled, ledger.EffectDone, ledger.OutcomeNotApplied)), want: ledger.StateEscalated, reason: "outcome_key_held"},
+		"siblings: settled not applied, and done, but approved: goes on": {entry: func(e *ledger.Entry) { e.Approved = true }, gate: siblings(sib(ledger.SiblingOutcome, ledger.StateSettled, ledger.EffectDone, ledger.OutcomeNotApplied))},
+		"limits: a grant that was made use of does not lift the age":     {entry: func(e *ledger.Entry) { e.Granted = 1 }, set: func(s *Setting) { s.Now = at(73 * time.Hour) }, gate: limits, want: ledger.StateEscalated, reason: "too_old"},
+		"limits: at the very end of the window":                          {set: func(s *Setting) { s.Now = at(72 * time.Hour) }, gate: limits},
+		"limits: a microsecond past it":                                  {set: func(s *Setting) { s.Now = at(72*time.Hour + time.Microsecond) }, gate: limits, want: ledger.StateEscalated, reason: "too_old"},
+		"siblings: one not done does not":                                {gate: siblings(sib(ledger.SiblingOutcome, ledger.StateSettled, ledger.EffectNotDone, ledger.OutcomeNotApplied))},
+		"siblings: a look-alike waits behind an open one":                {gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateAmbiguous, ledger.EffectUnknown, "")), want: ledger.StateRetryable, reason: "look_alike"},
+		"siblings: a look-alike of an applied one goes to a person":      {gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateSettled, ledger.EffectDone, ledger.OutcomeApplied)), want: ledger.StateEscalated, reason: "look_alike"},
+		"siblings: a look-alike goes on where the policy repeats":        {set: func(s *Setting) { s.Policy.Repeats = true }, gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateAmbiguous, ledger.EffectUnknown, ""))},
 
 		"checks: all pass":                                              {set: func(s *Setting) { s.Op.Checks = all }, gate: checks(ok)},
 		"checks: consent withdrawn: blocked":                            {set: func(s *Setting) { s.Op.Checks = all }, gate: checks(with(connectors.Verdict{Check: connectors.CheckConsent, Kind: connectors.VerdictRefuse})), want: ledger.StateSettled, reason: "consent_withdrawn", class: ledger.ReportBlocked},
@@ -514,6 +606,31 @@ func TestKeyLifetime(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a clearance ends with the key's life, and with the window", func(t *testing.T) {
+		s := settingAt(24*time.Hour - 150*time.Second)
+		s.Op = op
+		if got, want := s.clearedUntil(e), e.KeySentAt.Add(24*time.Hour-80*time.Second); !got.Equal(want) {
+			t.Errorf("cleared until %s, want %s", got, want)
+		}
+		s = settingAt(72*time.Hour - time.Second)
+		if got := s.clearedUntil(e); !got.Equal(e.FirstFailedAt.Add(72 * time.Hour)) {
+			t.Errorf("cleared until %s", got)
+		}
+		if got, want := settingAt(time.Hour).clearedUntil(e), at(time.Hour+clearance); !got.Equal(want) {
+			t.Errorf("cleared until %s, want %s", got, want)
+		}
+	})
+	t.Run("a report that comes after the look, of an attempt before it, needs another look", func(t *testing.T) {
+		e := e
+		e.LastLookAt, e.LastTriedAt, e.SendBy = at(10*time.Minute), at(9*time.Minute), at(11*time.Minute)
+		if !NeedsLook(e, op) {
+			t.Error("no look")
+		}
+		e.LastLookAt = at(11*time.Minute + time.Microsecond)
+		if NeedsLook(e, op) {
+			t.Error("a second look")
+		}
+	})
 	t.Run("with keeps_key 0 a key is never replaced for its age", func(t *testing.T) {
 		op.KeepsKey = 0
 		if NeedsNewKey(e, as, op, at(1000*time.Hour)) {
@@ -548,6 +665,7 @@ func TestAfterPerson(t *testing.T) {
 		"resolve as not applied":                              {entry: esc(ledger.EffectUnknown), action: PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeNotApplied}, want: ledger.StateSettled, outcome: ledger.OutcomeNotApplied},
 		"cancel while the effect is unknown: outcome unknown": {entry: esc(ledger.EffectUnknown), action: PersonAction{Action: ledger.ActionCancel}, want: ledger.StateSettled, outcome: ledger.OutcomeUnknown},
 		"cancel with the effect not done: not applied":        {entry: esc(ledger.EffectNotDone), action: PersonAction{Action: ledger.ActionCancel}, want: ledger.StateSettled, outcome: ledger.OutcomeNotApplied},
+		"cancel of what is known to have happened is refused": {entry: esc(ledger.EffectDone), action: PersonAction{Action: ledger.ActionCancel}, refused: true},
 		"assign":                          {entry: esc(ledger.EffectNotDone), action: PersonAction{Action: ledger.ActionAssign, To: "sales"}, want: ledger.StateEscalated},
 		"snooze":                          {entry: esc(ledger.EffectNotDone), action: PersonAction{Action: ledger.ActionSnooze, Until: at(9 * time.Hour)}, want: ledger.StateDeferred},
 		"snooze into the past is refused": {entry: esc(ledger.EffectNotDone), action: PersonAction{Action: ledger.ActionSnooze, Until: at(-time.Hour)}, refused: true},

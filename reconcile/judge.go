@@ -1,7 +1,10 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -109,6 +112,9 @@ func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question)
 
 	if q.Op.Removes {
 		switch {
+		case len(pendingOf(live)) > 0:
+			p := pendingOf(live)[0]
+			return j.found(ledger.FindingPending, fmt.Sprintf("pending: status %q", p.Status), p)
 		case len(live) > 0:
 			return j.negative(e, as, a, q)
 		case len(reversed) > 0:
@@ -134,20 +140,53 @@ func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question)
 		return j.found(ledger.FindingReversed, "reversed", reversed[0])
 	case len(other) > 0 && a.Complete:
 		return j.origin(e, other, q.Risk)
-	case len(rejected) > 0:
-		// A rejected record explains one attempt. Others may still land, so
-		// with more unknown attempts than records the quiet period has to pass.
-		if unknownAttempts(as) <= distinct(rejected) || (!e.Unbounded && q.AskedAt.After(quietUntil(e, q.Op, q.Lag))) {
-			r := j.found(ledger.FindingRejected, fmt.Sprintf("rejected: status %q", rejected[0].Status), rejected[0])
-			return r
-		}
-		j.FirstCount = quietUntil(e, q.Op, q.Lag)
-		return j.is(ledger.FindingNotVisible, "too_early: a rejected record explains only one of several attempts")
 	}
 	if !a.Complete {
 		return j.is(ledger.FindingCouldNotAsk, "answer_incomplete: not all of the answer could be read")
 	}
+	if fresh := newlyRejected(rejected, as); len(fresh) > 0 {
+		return j.rejected(e, as, a, fresh, q)
+	}
 	return j.negative(e, as, a, q)
+}
+
+// rejected judges refused records that are not known yet. Each explains one
+// request; any other may still land, so that its absence has to be proven like
+// that of any. A record that shows is its own control. After a refusal that is
+// known already, or while the platform retries, nothing says which request a
+// further record belongs to.
+func (j Judgement) rejected(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, fresh []connectors.Record, q Question) Judgement {
+	explained := unknownRequests(as) <= distinct(fresh) && !knownRejected(as) && !Driving(e, q.AskedAt)
+	if !explained {
+		if q.Control == ControlNone || q.Control == ControlUnasked {
+			q.Control = ControlFound
+		}
+		if n := j.negative(e, as, a, q); n.Finding != ledger.FindingAbsent {
+			return n
+		} else {
+			j = n
+		}
+	}
+	return j.found(ledger.FindingRejected, fmt.Sprintf("rejected: status %q", fresh[0].Status), fresh[0])
+}
+
+// newlyRejected are the refused records but for those known as such: they are
+// set aside.
+func newlyRejected(rejected []connectors.Record, as []ledger.Attempt) (fresh []connectors.Record) {
+	for _, r := range rejected {
+		known := false
+		for _, a := range as {
+			known = known || a.Class == ledger.ClassRejected && a.RemoteID != "" && a.RemoteID == r.ID
+		}
+		if !known {
+			fresh = append(fresh, r)
+		}
+	}
+	return fresh
+}
+
+func knownRejected(as []ledger.Attempt) bool {
+	return slices.ContainsFunc(as, func(a ledger.Attempt) bool { return a.Class == ledger.ClassRejected })
 }
 
 func (j Judgement) is(f ledger.Finding, reason string) Judgement {
@@ -257,11 +296,17 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 	return no(fmt.Sprintf("not_visible: %d of %d negatives count", j.Negatives, j.Needed))
 }
 
-func unknownAttempts(as []ledger.Attempt) int {
+// unknownRequests is how many requests the attempts of unknown effect stand
+// for; more than any answer has records where one of them does not know.
+func unknownRequests(as []ledger.Attempt) int {
 	n := 0
 	for _, a := range as {
-		if a.Effect == ledger.EffectUnknown {
-			n++
+		switch {
+		case a.Effect != ledger.EffectUnknown:
+		case a.Sends < 1:
+			return math.MaxInt
+		default:
+			n += a.Sends
 		}
 	}
 	return n
@@ -288,10 +333,12 @@ func unequal(cs []connectors.Compared) string {
 
 func distinct(rs []connectors.Record) int { return len(idSet(rs)) }
 
+// idSet are the records that there are: one that was merged away is its
+// survivor.
 func idSet(rs []connectors.Record) map[string]bool {
 	set := make(map[string]bool, len(rs))
 	for _, r := range rs {
-		set[r.ID] = true
+		set[cmp.Or(r.MergedInto, r.ID)] = true
 	}
 	return set
 }
@@ -306,9 +353,17 @@ func ids(rs []connectors.Record) string {
 }
 
 func appliedOf(rs []connectors.Record) []connectors.Record {
+	return standing(rs, connectors.StandingApplied)
+}
+
+func pendingOf(rs []connectors.Record) []connectors.Record {
+	return standing(rs, connectors.StandingPending)
+}
+
+func standing(rs []connectors.Record, s connectors.Standing) []connectors.Record {
 	var out []connectors.Record
 	for _, r := range rs {
-		if r.Standing == connectors.StandingApplied {
+		if r.Standing == s {
 			out = append(out, r)
 		}
 	}

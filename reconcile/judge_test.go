@@ -72,6 +72,43 @@ func TestJudge(t *testing.T) {
 				*as = append(*as, b)
 			},
 			answer: answer(rec("1", connectors.StandingRejected)), asked: time.Second, want: ledger.FindingNotVisible, reason: "too_early"},
+		"a decline in an answer that was not read to its end decides nothing: a live record may follow": {
+			answer: connectors.Answer{Records: []connectors.Record{rec("1", connectors.StandingRejected)}}, asked: time.Hour, control: ControlFound,
+			want: ledger.FindingCouldNotAsk, reason: "answer_incomplete"},
+		"a decline that is known is set aside: the rest of the answer is a negative like any": {
+			change: func(e *ledger.Entry, as *[]ledger.Attempt, _ *connectors.Operation) {
+				b := (*as)[0]
+				(*as)[0].Effect, (*as)[0].Class, (*as)[0].RemoteID = ledger.EffectNotDone, ledger.ClassRejected, "1"
+				b.AttemptID = "a2"
+				*as = append(*as, b)
+			},
+			answer: answer(rec("1", connectors.StandingRejected)), asked: time.Hour, control: ControlNone, want: ledger.FindingNotVisible, reason: "no_control"},
+		"a second decline after a known one may be anybody's: absence has to be proven, and the decline shows that the lookup works": {
+			change: func(e *ledger.Entry, as *[]ledger.Attempt, _ *connectors.Operation) {
+				b := (*as)[0]
+				(*as)[0].Effect, (*as)[0].Class, (*as)[0].RemoteID = ledger.EffectNotDone, ledger.ClassRejected, "1"
+				b.AttemptID = "a2"
+				*as = append(*as, b)
+			},
+			answer: answer(rec("1", connectors.StandingRejected), rec("2", connectors.StandingRejected)), asked: time.Hour, want: ledger.FindingNotVisible, reason: "not_visible: 1 of 2", counts: true},
+		"two declines explain two unknown attempts": {
+			change: func(e *ledger.Entry, as *[]ledger.Attempt, _ *connectors.Operation) {
+				b := (*as)[0]
+				b.AttemptID = "a2"
+				*as = append(*as, b)
+			},
+			answer: answer(rec("1", connectors.StandingRejected), rec("2", connectors.StandingRejected)), asked: time.Second, want: ledger.FindingRejected, reason: "rejected", id: "1"},
+		"one decline and enough negatives for the other attempt": {
+			change: func(e *ledger.Entry, as *[]ledger.Attempt, _ *connectors.Operation) {
+				b := (*as)[0]
+				b.AttemptID = "a2"
+				*as = append(*as, b)
+				e.Negatives, e.LastNegativeAt, e.NegativeVersion = 1, at(4*time.Minute), "v1"
+			},
+			answer: answer(rec("1", connectors.StandingRejected)), asked: time.Hour, want: ledger.FindingRejected, reason: "rejected", counts: true, id: "1"},
+		"two live records of which one was merged into the other are one": {
+			answer: answer(connectors.Record{ID: "1", Key: "k", Standing: connectors.StandingApplied, MergedInto: "2"}, rec("2", connectors.StandingApplied)),
+			want:   ledger.FindingApplied, reason: "found", id: "2"},
 		"two live records are a duplicate, and flagged": {
 			answer: answer(rec("1", connectors.StandingApplied), rec("2", connectors.StandingApplied)), want: ledger.FindingDuplicate, reason: "duplicate", flag: ledger.FlagDuplicate},
 		"the same record twice is one": {
@@ -163,6 +200,9 @@ func TestJudge(t *testing.T) {
 		"a removal whose record still lives is a negative": {
 			change: func(_ *ledger.Entry, _ *[]ledger.Attempt, op *connectors.Operation) { op.Removes = true },
 			answer: answer(rec("1", connectors.StandingApplied)), asked: time.Hour, control: ControlFound, want: ledger.FindingNotVisible, reason: "not_visible", counts: true},
+		"a removal that the system is still at is pending, not a negative": {
+			change: func(_ *ledger.Entry, _ *[]ledger.Attempt, op *connectors.Operation) { op.Removes = true },
+			answer: answer(rec("1", connectors.StandingPending)), asked: time.Hour, control: ControlFound, want: ledger.FindingPending, reason: "pending", id: "1"},
 		"a removal of what was never seen is a mismatch": {
 			change: func(_ *ledger.Entry, _ *[]ledger.Attempt, op *connectors.Operation) { op.Removes = true },
 			answer: answer(), asked: time.Hour, control: ControlFound, want: ledger.FindingMismatch, reason: "never_seen"},

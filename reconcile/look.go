@@ -82,11 +82,11 @@ func query(e ledger.Entry, op connectors.Operation) connectors.Query {
 // ask puts the question about entries of one operation, in one call where the
 // system takes several. Each result stands for itself; an error is trouble with
 // the ledger.
-func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation, es []ledger.Stored) ([]asked, error) {
+func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation, lag int, es []ledger.Stored) ([]asked, error) {
 	out := make([]asked, len(es))
 	batcher, batched := c.(connectors.BatchLooker)
 	if !batched || op.Lookup != connectors.LookupBatch || op.BatchMax < 2 {
-		ctl, err := e.controlNow(ctx, ck, c, op)
+		ctl, err := e.controlNow(ctx, ck, c, op, lag)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op 
 		return out, nil
 	}
 
-	cq, has, err := e.controlQuery(ctx, ck, c, op)
+	cq, has, err := e.controlQuery(ctx, ck, c, op, lag)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op 
 		if ride {
 			ctl, err = e.controlResult(ctx, ck, c, op, rs[n], host)
 		} else if op.ControlProbe {
-			ctl, err = e.controlNow(ctx, ck, c, op)
+			ctl, err = e.controlNow(ctx, ck, c, op, lag)
 		}
 		if err != nil {
 			return nil, err
@@ -181,8 +181,9 @@ func (e *Engine) controlOf(c connectors.Connector, op connectors.Operation) *con
 }
 
 // controlQuery chooses the record that this lookup must show: the canary, else
-// the youngest entry of the operation known to be applied and old enough.
-func (e *Engine) controlQuery(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation) (connectors.Query, bool, error) {
+// the youngest entry of the operation known to be applied, old enough to show
+// with the lag seen on this lane, and not older than the system shows anything.
+func (e *Engine) controlQuery(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation, lag int) (connectors.Query, bool, error) {
 	if op.Canary != "" {
 		return connectors.Query{Operation: op.Name, Keys: []string{op.Canary}, ActionKey: op.Canary}, true, nil
 	}
@@ -192,10 +193,14 @@ func (e *Engine) controlQuery(ctx context.Context, ck *clock, c connectors.Conne
 	if !st.chosenAt.IsZero() && time.Since(st.chosenAt) < controlFresh && st.has {
 		return st.query, true, nil
 	}
-	old := ck.now().Add(-op.LandsWithin - op.VisibleWithin)
+	now := ck.now()
+	old := now.Add(-op.LandsWithin - time.Duration(max(lag, 1))*op.VisibleWithin)
 	en, ok, err := e.store.Control(ctx, c.Info().Name, op.Name, old)
 	if err != nil {
 		return connectors.Query{}, false, err
+	}
+	if op.LooksBack > 0 && en.FirstSentAt.Before(now.Add(-op.LooksBack)) {
+		ok = false
 	}
 	st.has, st.chosenAt = ok, time.Now()
 	if ok {
@@ -207,7 +212,7 @@ func (e *Engine) controlQuery(ctx context.Context, ck *clock, c connectors.Conne
 
 // controlNow answers whether the lookup was shown to work within the minute
 // before, and asks for the control where that is too long ago.
-func (e *Engine) controlNow(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation) (Control, error) {
+func (e *Engine) controlNow(ctx context.Context, ck *clock, c connectors.Connector, op connectors.Operation, lag int) (Control, error) {
 	st := e.controlOf(c, op)
 	st.mu.Lock()
 	fresh := (st.state == ControlFound || st.state == ControlProbe) && ck.now().Sub(st.asked) < controlFresh
@@ -227,7 +232,7 @@ func (e *Engine) controlNow(ctx context.Context, ck *clock, c connectors.Connect
 		}
 		return st.set(ControlProbe, ck.of(host)), nil
 	}
-	q, has, err := e.controlQuery(ctx, ck, c, op)
+	q, has, err := e.controlQuery(ctx, ck, c, op, lag)
 	if err != nil || !has {
 		return ControlNone, err
 	}

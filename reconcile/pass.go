@@ -37,6 +37,8 @@ type run struct {
 	order      []string
 	leases     map[int64]ledger.Lease // held, to be renewed
 	noSends    string                 // why nothing may be sent in this pass; "" when it may
+	wouldHold  map[string]bool        // of a dry run: outcome keys that its sends would take
+	records    map[string]*sync.Mutex // of outside records whose changes are sent one after the other
 	fatal      error
 	done       int
 	total      int
@@ -51,7 +53,8 @@ type run struct {
 // the tally so far with ledger.ErrInterrupted.
 func (e *Engine) Pass(ctx context.Context, o PassOptions) (Tally, error) {
 	o.Steps = o.Steps.orAll()
-	r := &run{e: e, o: o, filter: o.Filter, id: "p-" + randomID(8), results: map[string]*EntryResult{}, leases: map[int64]ledger.Lease{}}
+	r := &run{e: e, o: o, filter: o.Filter, id: "p-" + randomID(8), results: map[string]*EntryResult{}, leases: map[int64]ledger.Lease{},
+		wouldHold: map[string]bool{}, records: map[string]*sync.Mutex{}}
 	r.tally = Tally{RunID: r.id, DryRun: o.DryRun, Entries: []EntryResult{}}
 	if !o.Filter.Since.IsZero() {
 		r.tally.Since = &o.Filter.Since
@@ -280,9 +283,11 @@ func (r *run) lane(ctx context.Context, name string, due dueByWork) error {
 		}
 	}
 	if due[ledger.WorkRelease] > 0 {
-		if err := r.release(ctx, name); err != nil {
+		released, err := r.release(ctx, name)
+		if err != nil {
 			return err
 		}
+		reopened = append(reopened, released...)
 	}
 	if r.o.Steps.Advance {
 		return r.advance(ctx, name, due[ledger.WorkAdvance], reopened)
@@ -531,11 +536,15 @@ func (r *run) apply(ctx context.Context, batch []became) error {
 	if err != nil {
 		return err
 	}
+	var done []ledger.Entry
 	for i, a := range applied {
 		r.untrack(cs[i].Lease)
 		switch {
 		case a.Err == nil:
 			r.account(batch[i], a.Entry)
+			if a.Entry.Outcome == ledger.OutcomeApplied && a.Entry.OutcomeKey != "" && cs[i].Lease.State != a.Entry.State {
+				done = append(done, a.Entry)
+			}
 		case errors.Is(a.Err, ledger.ErrLeaseLost), errors.Is(a.Err, ledger.ErrGeneration):
 			if batch[i].ours {
 				if err := r.late(ctx, batch[i]); err != nil {
@@ -548,7 +557,50 @@ func (r *run) apply(ctx context.Context, batch []became) error {
 			return a.Err
 		}
 	}
+	return r.bothApplied(ctx, done)
+}
+
+// bothApplied flags entries just settled as applied, and the siblings of the
+// same outcome that are applied too: what must happen once has happened twice.
+func (r *run) bothApplied(ctx context.Context, es []ledger.Entry) error {
+	if len(es) == 0 {
+		return nil
+	}
+	ids := make([]int64, len(es))
+	for i, e := range es {
+		ids[i] = e.ID
+	}
+	sibs, err := r.e.store.Siblings(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, e := range es {
+		for _, b := range sibs[e.ID] {
+			same := b.RemoteID != "" && b.RemoteID == e.RemoteID
+			if b.Kind != ledger.SiblingOutcome || b.Outcome != ledger.OutcomeApplied || same {
+				continue
+			}
+			if err := errors.Join(r.flagDuplicate(ctx, e.ActionKey, b.ActionKey), r.flagDuplicate(ctx, b.ActionKey, e.ActionKey)); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// flagDuplicate flags a settled entry whose outcome another one brought about
+// too.
+func (r *run) flagDuplicate(ctx context.Context, key, other string) error {
+	_, err := r.e.store.Change(ctx, key, func(cur ledger.Stored, _ time.Time) (ledger.Recording, error) {
+		next := cur.Entry.WithFlag(ledger.FlagDuplicate)
+		if cur.Entry.HasFlag(ledger.FlagDuplicate) || cur.Entry.Outcome != ledger.OutcomeApplied {
+			return ledger.Recording{Verdict: ledger.RecordedUnchanged}, nil
+		}
+		next.Reason = "duplicate: " + other + " was applied for the same outcome"
+		return ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next,
+			History: []ledger.History{historyOf(cur.Entry, next, "reconcile", "", r.id)}}, nil
+	})
+	return ignoreNotFound(err)
 }
 
 // late brings the result of our own send to an entry that somebody else has
@@ -560,7 +612,12 @@ func (r *run) late(ctx context.Context, b became) error {
 			op, _ = c.Info().Operation(cur.Entry.Operation)
 		}
 		next := AfterLate(cur, r.e.setting(cur.Entry, op, "", ledger.Lane{}, now))
-		return ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next}, nil
+		next.Class = ledger.ClassOf(next)
+		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next}
+		if ledger.LeavesHistory(cur.Entry, next) {
+			rec.History = []ledger.History{historyOf(cur.Entry, next, "reconcile", "its answer came after the lease was lost", r.id)}
+		}
+		return rec, nil
 	})
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
@@ -663,7 +720,11 @@ func (r *run) account(b became, to ledger.Entry) {
 		res.Finding = b.finding
 	}
 	c := &r.tally.Counts
-	moved := b.ch.Lease.State != to.State || r.o.DryRun && b.from.State != to.State
+	was := b.ch.Lease.State
+	if r.o.DryRun { // nothing is leased
+		was = b.from.State
+	}
+	moved := was != to.State
 	switch {
 	case !moved:
 		if to.State == ledger.StateAmbiguous && b.finding != "" && b.finding != ledger.FindingCouldNotAsk {
@@ -679,7 +740,7 @@ func (r *run) account(b became, to ledger.Entry) {
 		if to.Class == ledger.ReportBlocked {
 			c.Blocked++
 		}
-	case to.State == ledger.StateRetryable && b.ch.Lease.State != ledger.StateReady && b.finding != "":
+	case to.State == ledger.StateRetryable && was != ledger.StateReady && b.finding != "":
 		c.Reopened++
 	case to.State == ledger.StateAmbiguous && b.finding != ledger.FindingCouldNotAsk:
 		c.StillAmbiguous++
@@ -697,7 +758,7 @@ func (r *run) account(b became, to ledger.Entry) {
 	}
 	r.mu.Unlock()
 	if moved {
-		r.e.log.Info("transition", "action_key", to.ActionKey, "from", b.ch.Lease.State, "to", to.State, "reason", to.Reason)
+		r.e.log.Info("transition", "action_key", to.ActionKey, "from", was, "to", to.State, "reason", to.Reason)
 	}
 	if report {
 		r.o.Progress(min(done, total), total)

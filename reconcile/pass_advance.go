@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
@@ -194,7 +195,7 @@ func (r *run) lookFirst(ctx context.Context, st *stage, j job, on []candidate) (
 		next := l.decided.Next
 		// It goes on only if the system answered and showed nothing of ours,
 		// or only what is known as rejected.
-		clear := l.finding == ledger.FindingNotVisible || l.finding == ledger.FindingAbsent || l.finding == ledger.FindingRejected
+		clear := l.finding == ledger.FindingNotVisible || l.finding == ledger.FindingAbsent || l.finding == ledger.FindingRejected || l.skipped
 		if !clear || next.State != ledger.StateRetryable {
 			r.emit(st, c, next, "")
 			continue
@@ -217,11 +218,46 @@ type checkVerdict struct {
 	Detail string                 `json:"detail,omitempty"`
 }
 
+// inOrder lets the changes of one outside record that are due in this pass go
+// one after the other, and has the siblings of c read again once it is its turn:
+// an older change must not follow a newer one. The caller calls done at the end.
+func (r *run) inOrder(ctx context.Context, j job, c candidate, set Setting) (g Gate, done func(), err error) {
+	e := c.stored.Entry
+	if e.RecordID == "" || !j.op.HasProof && !j.op.Repeatable || r.o.DryRun {
+		return pass(e), func() {}, nil
+	}
+	key := e.Connector + "\x00" + e.Operation + "\x00" + e.RecordID
+	r.mu.Lock()
+	m := r.records[key]
+	if m == nil {
+		m = &sync.Mutex{}
+		r.records[key] = m
+	}
+	r.mu.Unlock()
+	m.Lock()
+	sibs, err := r.e.store.Siblings(ctx, []int64{e.ID})
+	return GateSiblings(e, sibs[e.ID], set), m.Unlock, err
+}
+
 // advanceOne takes one entry through the checks, clears it, and sends it.
 func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) error {
-	e, as := c.stored.Entry, c.stored.Attempts
+	as := c.stored.Attempts
 	now := r.ck.now()
-	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
+	set := r.e.setting(c.stored.Entry, j.op, j.info.Version, st.lane, now)
+	g, done, err := r.inOrder(ctx, j, c, set)
+	defer done()
+	if err != nil {
+		if ctx.Err() != nil {
+			r.giveBack(ctx, []ledger.Lease{c.lease})
+			return nil
+		}
+		return err
+	}
+	e := g.Next
+	if g.Stop {
+		r.emit(st, c, e, "")
+		return nil
+	}
 	detail := ""
 	if want, _ := ChecksWanted(set.Policy, j.op); len(want) > 0 && r.o.NoLookups {
 		r.unchanged(c.from, "", "checks_needed: checks have to come first, and no question was allowed")
@@ -262,9 +298,15 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 		r.emit(st, c, set.escalate(e, "no_key: "+why), detail)
 		return nil
 	}
-	next := ledger.Advance(e, "checks_passed", now.Add(clearance))
+	next := ledger.Advance(e, "checks_passed", set.clearedUntil(e))
 	if r.o.DryRun {
 		r.mu.Lock()
+		if r.wouldHold[e.OutcomeKey] {
+			r.mu.Unlock()
+			r.emit(st, c, ledger.Wait(e, "outcome_key_held", now.Add(siblingWait(set.Policy))), "")
+			return nil
+		}
+		r.wouldHold[e.OutcomeKey] = e.OutcomeKey != ""
 		r.tally.Counts.WouldSend++
 		res := r.result(c.from)
 		res.WouldSend = true
@@ -362,7 +404,7 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 		attempt.StartedAt, attempt.ReceivedAt, attempt.SendBy = now, now, now.Add(j.op.Timeout)
 		failpoint.Hit("before-started")
 		host := time.Now()
-		s, err := r.e.store.Start(ctx, ledger.Start{Lease: c.lease, Attempt: attempt, Next: begun(e, append(as[:len(as):len(as)], attempt)),
+		s, err := r.e.store.Start(ctx, ledger.Start{Lease: c.lease, Attempt: attempt, Next: begun(e, append(as[:len(as):len(as)], attempt), now),
 			Timeout: j.op.Timeout, LeaseFor: max(r.e.lease, j.op.Timeout+closeGrace), Concurrent: st.concurrent(), Generation: e.Generation, PassID: r.id})
 		failpoint.Hit("after-started")
 		switch {
@@ -413,7 +455,10 @@ func nextNo(as []ledger.Attempt) int {
 // begun is the entry with an attempt of ours just begun: what was known of
 // looks before it is void, and a person's approval is used up. The store sets
 // the times.
-func begun(e ledger.Entry, as []ledger.Attempt) ledger.Entry {
+func begun(e ledger.Entry, as []ledger.Attempt, now time.Time) ledger.Entry {
+	if e.Effect == ledger.EffectNotDone {
+		e.SettleFrom = now // it becomes unknown only now
+	}
 	e = Summarize(e, as)
 	e.LooksInRow, e.Negatives, e.LastNegativeAt = 0, 0, time.Time{}
 	e.Approved = false

@@ -110,7 +110,7 @@ func (s *settler) handle(ctx context.Context, j job) error {
 		s.took(1)
 		e := j.es[i]
 		s.emit(j.ls[i], e, l.decided.Next, &l, l.finding)
-		if r.o.DryRun && l.decided.Next.State == ledger.StateRetryable {
+		if r.goesOn(l.decided.Next) {
 			s.mu.Lock()
 			s.reopened = append(s.reopened, ledger.Stored{Entry: l.decided.Next, Attempts: patched(e.Attempts, l.decided.Attempts)})
 			s.mu.Unlock()
@@ -122,6 +122,15 @@ func (s *settler) handle(ctx context.Context, j job) error {
 		}
 	}
 	return nil
+}
+
+// goesOn says whether a dry run takes an entry that it has just made retryable
+// on to the advance step, as the pass itself would by claiming it: where it is
+// still inside the filter.
+func (r *run) goesOn(e ledger.Entry) bool {
+	f := r.filter
+	return r.o.DryRun && e.State == ledger.StateRetryable && (f.State == "" || f.State == e.State) &&
+		(f.Until.IsZero() || !f.Until.Before(r.ck.now()))
 }
 
 func (s *settler) took(n int) {
@@ -145,6 +154,7 @@ type looked struct {
 	evidence  ledger.Evidence
 	finding   ledger.Finding
 	cancelled bool   // by us: no look
+	skipped   bool   // it cannot be asked about, and needs no look
 	down      string // the lane was paused by it
 }
 
@@ -152,7 +162,7 @@ type looked struct {
 // counts, keeps the lane's breaker, and stops the stage when the lane pauses.
 func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 	failpoint.Hit("before-look")
-	as, err := r.e.ask(ctx, &r.ck, j.conn, j.op, j.es)
+	as, err := r.e.ask(ctx, &r.ck, j.conn, j.op, st.lane.LagFactor, j.es)
 	if err != nil {
 		return nil, err
 	}
@@ -171,11 +181,8 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 			continue
 		case a.err != nil && (a.err.Kind == connectors.KindBadKey || a.err.Kind == connectors.KindUnsupported):
 			l = Look{Judgement: Judgement{Finding: ledger.FindingCouldNotAsk, Reason: string(a.err.Kind) + ": " + a.err.Message}, Asked: a.at}
-			x := NoLookup(e.Entry, e.Attempts, set)
-			if x.State == ledger.StateEscalated {
-				x.Reason = "outcome_unknown: " + l.Reason
-			}
-			out[i].decided = Decided{Next: x}
+			out[i].decided = Decided{Next: notAskable(e.Entry, e.Attempts, l.Reason, set)}
+			out[i].skipped = out[i].decided.Next.State == ledger.StateRetryable
 		case a.err != nil:
 			l = Look{Judgement: Judgement{Finding: ledger.FindingCouldNotAsk, Reason: "could_not_ask: " + a.err.Error()}, Asked: a.at, Wait: entryWait(a.err)}
 			out[i].decided = AfterLook(e.Entry, e.Attempts, l, set)
@@ -337,12 +344,14 @@ func patched(as, changed []ledger.Attempt) []ledger.Attempt {
 	return out
 }
 
-// release sees which release conditions hold.
-func (r *run) release(ctx context.Context, name string) error {
+// release sees which release conditions hold. Of a dry run it returns the
+// entries that would go on to the advance step.
+func (r *run) release(ctx context.Context, name string) (released []ledger.Stored, err error) {
 	ln, err := r.e.lanes.Load(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var mu sync.Mutex
 	st := &stage{r: r, name: name, work: ledger.WorkRelease, lane: ln, stopped: make(chan struct{})}
 	handle := func(ctx context.Context, j job) error {
 		now := r.ck.now()
@@ -355,11 +364,17 @@ func (r *run) release(ctx context.Context, name string) error {
 			if holds {
 				r.count(func(c *Counts) { c.Released++ })
 			}
+			if r.goesOn(next) {
+				mu.Lock()
+				released = append(released, ledger.Stored{Entry: next, Attempts: e.Attempts})
+				mu.Unlock()
+			}
 			st.out <- became{ch: ledger.Change{Lease: j.ls[i], Next: next, PassID: r.id}, from: e.Entry}
 		}
 		return nil
 	}
-	return r.drive(ctx, st, func(job) int { return writeBatch }, handle, nil)
+	err = r.drive(ctx, st, func(job) int { return writeBatch }, handle, nil)
+	return released, err
 }
 
 // holds says whether a release condition is met.

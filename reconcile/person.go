@@ -44,6 +44,9 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 		}
 		s := e.setting(cur.Entry, op, "", ledger.Lane{}, now)
 		next, err := AfterPerson(cur.Entry, a, s)
+		if err == nil && a.Action == ledger.ActionRetry && cur.Entry.Driver != "" {
+			next = endDriving(next, cur.Attempts, now)
+		}
 		if err != nil {
 			return ledger.Recording{}, err
 		}
@@ -98,7 +101,11 @@ func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error
 			return no("an attempt is under way; wait for its result, or until it is looked at")
 		}
 		o := ledger.OutcomeNotApplied
-		if e.Effect != ledger.EffectNotDone {
+		switch e.Effect {
+		case ledger.EffectNotDone:
+		case ledger.EffectDone:
+			return no("it is known to have happened; resolve ends it")
+		default:
 			o = ledger.OutcomeUnknown
 		}
 		return ledger.Settle(e, o, ledger.ByPerson, reason, s.Now), nil
@@ -165,6 +172,7 @@ func afterRetry(e ledger.Entry, a PersonAction, s Setting, reason string, no fun
 	if e.State == ledger.StateInFlight {
 		return no("an attempt is under way; wait for its result, or until it is looked at")
 	}
+	driven := e.Driver != ""
 	e.Granted = max(e.AttemptCount+1-s.Policy.MaxAttempts, 1)
 	e.Approved = true
 	e = undriven(e)
@@ -183,10 +191,22 @@ func afterRetry(e ledger.Entry, a PersonAction, s Setting, reason string, no fun
 		}
 		return ledger.Reopen(e, reason, s.Now), nil
 	}
-	if e.State == ledger.StateAmbiguous {
+	if e.State == ledger.StateAmbiguous && !driven {
 		return no("the outcome is unknown; it is looked at first, and may be sent once absence is proven")
 	}
 	return ledger.Doubt(e, reason+" (looked at first)", s.Now), nil
+}
+
+// endDriving is an entry whose platform does not retry by itself any more,
+// because a person says so: until now it may have sent.
+func endDriving(e ledger.Entry, as []ledger.Attempt, now time.Time) ledger.Entry {
+	unknown := e.Effect == ledger.EffectUnknown
+	e = Summarize(e, as)
+	e.SendBy = later(e.SendBy, now)
+	if unknown {
+		e.Effect = ledger.EffectUnknown
+	}
+	return e
 }
 
 func suffixNote(n string) string {

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
@@ -118,7 +119,7 @@ func earlier(a, b time.Time) time.Time {
 // section 3). e is summarized.
 func AfterFailure(e ledger.Entry, as []ledger.Attempt, p Policy, op connectors.Operation, owners Owners, now time.Time) ledger.Entry {
 	s := Setting{Op: op, Policy: p, Owners: owners, Now: now}
-	last := lastFailure(as)
+	last, status := failureOf(as)
 	if Driving(e, now) {
 		at := now
 		if ledger.EffectOf(as) == ledger.EffectNotDone && e.DriverUntil.After(now) {
@@ -129,34 +130,67 @@ func AfterFailure(e ledger.Entry, as []ledger.Attempt, p Policy, op connectors.O
 	if e.Effect != ledger.EffectNotDone {
 		return ledger.Doubt(e, withDetail("effect_unknown", e.LastClass), now)
 	}
-	if !RetryableClass(p, last.Class, last.HTTPStatus) {
-		return s.exhausted(e, ledger.ByPolicy, withDetail("permanent", last.Class))
+	switch {
+	case last == ledger.ClassDuplicateRequest:
+		return s.escalate(e, "duplicate_request: the key was used with other content; another action may own it")
+	case !RetryableClass(p, last, status):
+		return s.exhausted(e, ledger.ByPolicy, withDetail("permanent", last))
 	}
+	return s.anotherAttempt(e, as, withDetail("backoff", last))
+}
+
+// anotherAttempt has an entry tried again after the policy's wait, for the
+// reason given, where attempts and age allow it; else it ends as
+// after_max_attempts says.
+func (s Setting) anotherAttempt(e ledger.Entry, as []ledger.Attempt, reason string) ledger.Entry {
+	p := s.Policy
 	if n := p.MaxAttempts; e.AttemptCount >= n+e.Granted {
 		return s.exhausted(e, ledger.ByPolicy, fmt.Sprintf("attempts_exhausted: %d of %d", e.AttemptCount, n))
 	}
-	next := NextAttemptAt(e, as, p, now)
-	if !e.FirstFailedAt.IsZero() && e.Granted == 0 {
-		end := e.FirstFailedAt.Add(p.MaxAge)
-		switch {
-		case now.After(end):
-			return s.exhausted(e, ledger.ByCheck, fmt.Sprintf("too_old: failed %s ago, the limit is %s", now.Sub(e.FirstFailedAt).Round(time.Second), p.MaxAge))
-		case next.After(end) && asksToWait(as):
-			return s.exhausted(e, ledger.ByPolicy, fmt.Sprintf("wait_too_long: the system asks to wait past the limit of %s", p.MaxAge))
-		case next.After(end):
-			return s.exhausted(e, ledger.ByCheck, fmt.Sprintf("too_old: the next attempt would be later than %s after the first failure", p.MaxAge))
-		}
+	if why := s.tooOld(e); why != "" {
+		return s.exhausted(e, ledger.ByCheck, why)
 	}
-	return ledger.Reopen(e, withDetail("backoff", last.Class), next)
+	next := NextAttemptAt(e, as, p, s.Now)
+	if end := s.windowEnd(e); !end.IsZero() && next.After(end) {
+		if asksToWait(as) {
+			return s.exhausted(e, ledger.ByPolicy, fmt.Sprintf("wait_too_long: the system asks to wait past the limit of %s", p.MaxAge))
+		}
+		return s.exhausted(e, ledger.ByCheck, fmt.Sprintf("too_old: the next attempt would be later than %s after the first failure", p.MaxAge))
+	}
+	return ledger.Reopen(e, reason, next)
 }
 
-func lastFailure(as []ledger.Attempt) ledger.Attempt {
+// windowEnd is the last moment at which an attempt may begin: max_age after the
+// first failure. Zero: there was none, or a person's retry, not yet made use
+// of, grants one attempt beyond it.
+func (s Setting) windowEnd(e ledger.Entry) time.Time {
+	if e.FirstFailedAt.IsZero() || e.Approved {
+		return time.Time{}
+	}
+	return e.FirstFailedAt.Add(s.Policy.MaxAge)
+}
+
+// tooOld says that the window is over; "" while it is not.
+func (s Setting) tooOld(e ledger.Entry) string {
+	if end := s.windowEnd(e); end.IsZero() || !s.Now.After(end) {
+		return ""
+	}
+	return fmt.Sprintf("too_old: failed %s ago, the limit is %s", s.Now.Sub(e.FirstFailedAt).Round(time.Second), s.Policy.MaxAge)
+}
+
+// failureOf is the class of the last failure, and its HTTP status. What a look
+// found refused has none: the status is of an answer that was lost.
+func failureOf(as []ledger.Attempt) (c ledger.Class, status int) {
 	for i := len(as) - 1; i >= 0; i-- {
-		if failed(as[i]) {
-			return as[i]
+		switch a := as[i]; {
+		case !failed(a):
+		case strings.HasPrefix(a.Rule, ruleRejected):
+			return a.Class, 0
+		default:
+			return a.Class, a.HTTPStatus
 		}
 	}
-	return ledger.Attempt{}
+	return ledger.ClassNone, 0
 }
 
 func asksToWait(as []ledger.Attempt) bool {

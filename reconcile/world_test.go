@@ -71,6 +71,7 @@ type system struct {
 	verdicts []connectors.Verdict
 	origin   *connectors.Record // found by business identity
 	onSend   func()
+	onCheck  func() // with the system's lock held
 
 	lookups, sends, checks int
 	sent                   []connectors.Send
@@ -186,6 +187,9 @@ func (y *system) Check(_ context.Context, q connectors.CheckQuery) []connectors.
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.checks++
+	if y.onCheck != nil {
+		y.onCheck()
+	}
 	return y.verdicts
 }
 
@@ -357,6 +361,40 @@ func (w *world) runFor(d time.Duration) {
 	for w.clock.Now().Before(end) {
 		w.pass()
 		w.clock.advance(15 * time.Second)
+	}
+}
+
+// person applies a person's action, which has to be allowed.
+func (w *world) person(key string, a reconcile.PersonAction) ledger.Entry {
+	w.t.Helper()
+	if a.By == "" {
+		a.By = "ada"
+	}
+	e, err := w.engine.Person(context.Background(), key, a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// wantExplained fails unless the history of an entry leads without a gap to
+// where it stands, each row with a reason.
+func (w *world) wantExplained(key string) {
+	w.t.Helper()
+	e := w.entry(key)
+	hs, err := w.store.History(context.Background(), e.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var at ledger.State
+	for i, h := range hs {
+		if h.No != i+1 || h.From != at || h.Reason == "" || h.Actor == "" {
+			w.t.Errorf("row %d of %s: %+v, after %q", i+1, key, h, at)
+		}
+		at = h.To
+	}
+	if at != e.State {
+		w.t.Errorf("%s is %s %q, its history ends %s", key, e.State, e.Reason, at)
 	}
 }
 
