@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
@@ -39,19 +38,25 @@ func newReviewList(a *app) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	o.windowFlags.bind(fs)
-	o.bindReview(fs)
+	o.bindReview(cmd)
 	fs.IntVar(&o.limit, "limit", 0, "print at most `n` entries (0: all)")
 	bindOutput(cmd, &o.output, formatTable, formatJSON, formatCSV)
 	return cmd
 }
 
 // bindReview adds the flags that narrow the review queue, but for its window.
-func (f *filterFlags) bindReview(fs *pflag.FlagSet) {
+func (f *filterFlags) bindReview(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.StringVar(&f.workflow, "workflow", "", "only entries of this `workflow`")
 	fs.StringVar(&f.connector, "connector", "", "only entries of this `connector`")
 	fs.StringVar(&f.operation, "operation", "", "only entries of this `operation`")
 	fs.StringVar(&f.owner, "owner", "", "only entries of this `owner`")
 	fs.StringVar(&f.reason, "reason", "", "only entries that stand where they stand for this reason `code`")
+	fs.StringVar(&f.state, "state", "", "only entries in this `state`: escalated, or settled with an open flag")
+	fs.StringVar(&f.class, "class", "", "only entries of this report `class`")
+	fs.BoolVar(&f.flagged, "flagged", false, "only entries with an open flag")
+	complete(cmd, "state", texts(ledger.States()))
+	complete(cmd, "class", texts(ledger.ReportClasses()))
 }
 
 func (o reviewListOptions) run(ctx context.Context, a *app) error {
@@ -101,14 +106,17 @@ func (o reviewListOptions) run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// waiting lists escalated entries and those with an open flag, longest due
-// first; those without a due time come last.
+// waiting lists escalated entries and those with an open flag, as far as the
+// filter selects them: longest due first.
 func waiting(ctx context.Context, s *session, f ledger.Filter) ([]ledger.Entry, error) {
 	var out []ledger.Entry
 	for _, flagged := range []bool{false, true} {
 		g := f
-		g.Flagged = flagged
+		g.Flagged = flagged || f.Flagged
 		if !flagged {
+			if f.State != "" && f.State != ledger.StateEscalated {
+				continue
+			}
 			g.State = ledger.StateEscalated
 		}
 		p := &pager{ctx: ctx, session: s, filter: g}

@@ -92,7 +92,7 @@ not allow is refused for that entry, shown, and ends in exit code 1.`,
 		},
 	}
 	fs := cmd.Flags()
-	o.bindReview(fs)
+	o.bindReview(cmd)
 	fs.StringVar(&o.since, "since", "", "only what was last active at or after this `instant`")
 	if action != ledger.ActionSnooze {
 		fs.StringVar(&o.until, "until", "", "only what was last active before this `instant`")
