@@ -31,6 +31,7 @@ const (
 	OpAsking = "record.create.asking" // the same, but what a batch leaves out is not answered
 	OpSingle = "record.create.single" // looked up one by one
 	OpBlind  = "record.create.blind"  // no lookup
+	OpRead   = "record.create.read"   // a direct read decides each hit; only with System.Reads
 )
 
 // BatchMax is how many keys one batch of those operations may hold.
@@ -53,7 +54,7 @@ func (s *System) Table() map[string]any {
 	lookup := func() map[string]any {
 		return map[string]any{
 			"method": "GET", "path": "/records", "query": map[string]any{"reference": "{key}"},
-			"items": "data", "match": "reference", "id": "id", "status": "status", "gone": "deleted",
+			"items": "data", "match": "reference", "id": "id", "status": "status", "gone": "deleted", "merged": "merged_into",
 		}
 	}
 	batched := func(missing string) map[string]any {
@@ -74,19 +75,27 @@ func (s *System) Table() map[string]any {
 		}
 		return op
 	}
+	operations := []any{
+		operation(OpBatch, batched("negative")), operation(OpAsking, batched("ask")),
+		operation(OpSingle, lookup()), operation(OpBlind, nil),
+	}
+	if s.Reads {
+		op := operation(OpRead, lookup())
+		op["read"] = map[string]any{"method": "GET", "path": "/records/{id}"}
+		operations = append(operations, op)
+	}
 	return map[string]any{
 		"type": "rest", "base_url": s.URL(), "auth": map[string]any{"bearer": Token}, "timeout": "5s",
 		"rate":         map[string]any{"calls": int64(100_000), "per": "1s", "concurrent": int64(64)},
 		"lands_within": "1s", "visible_within": "0s", "keeps_key": "24h", "absent_spacing": "1s",
-		"probe": map[string]any{"method": "GET", "path": "/me", "account": "account.id", "mode": "mode"},
+		"probe":        map[string]any{"method": "GET", "path": "/me", "account": "account.id", "mode": "mode"},
+		"rate_headers": []any{map[string]any{"remaining": "header:X-RateLimit-Remaining", "reset": "header:X-RateLimit-Reset"}},
 		"errors": []any{
 			map[string]any{"status": int64(422), "code": "error.code", "is": "DUP_REF", "class": "already_exists", "effect": "not_done"},
+			map[string]any{"status": int64(409), "code": "error.code", "is": "IN_PROGRESS", "class": "lock_conflict", "effect": "unknown", "wait": "1s"},
 			map[string]any{"status": int64(404), "code": "error.code", "is": "NOT_FOUND", "on": []any{"lookup", "check"}, "finding": "none"},
 		},
-		"operation": []any{
-			operation(OpBatch, batched("negative")), operation(OpAsking, batched("ask")),
-			operation(OpSingle, lookup()), operation(OpBlind, nil),
-		},
+		"operation": operations,
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 // Opener opens the connector under test to a System. It must describe the
-// operations OpBatch, OpAsking, OpSingle and OpBlind as System.Table does.
+// operations OpBatch, OpAsking, OpSingle and OpBlind as System.Table does, and
+// OpRead where System.Reads is set.
 type Opener func(t testing.TB, s *System) connectors.Connector
 
 // FromDescriptor opens connectors that are described by a table.
@@ -39,6 +40,7 @@ func Run(t *testing.T, open Opener) {
 	t.Run("trouble is never an answer", func(t *testing.T) { trouble(t, open) })
 	t.Run("batches answer per item", func(t *testing.T) { batches(t, open) })
 	t.Run("sends say what is known", func(t *testing.T) { sends(t, open) })
+	t.Run("a system that lies", func(t *testing.T) { lies(t, open) })
 	t.Run("checks fail closed", func(t *testing.T) { checks(t, open) })
 	t.Run("credentials stay", func(t *testing.T) { credentials(t, open) })
 	t.Run("stopping is prompt", func(t *testing.T) { stopping(t, open) })
@@ -407,6 +409,162 @@ func sends(t *testing.T, open Opener) {
 			t.Errorf("a stored error: %+v, then %+v", first, replay)
 		}
 	})
+}
+
+// lies are what real systems do besides failing: what they show is old, what
+// they say of time is by another clock, what they do comes late.
+func lies(t *testing.T, open Opener) {
+	ctx := context.Background()
+	standings := func(t *testing.T, c connectors.Connector, op, key string) (string, connectors.Answer) {
+		t.Helper()
+		a, err := c.Lookup(ctx, query(op, key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, r := range a.Records {
+			out = append(out, string(r.Standing)+" "+r.ID+r.MergedInto)
+		}
+		return strings.Join(out, ", "), a
+	}
+	sending := func(t *testing.T, c connectors.Connector) connectors.Sender {
+		t.Helper()
+		sender, ok := c.(connectors.Sender)
+		if !ok {
+			t.Skip("the connector does not send")
+		}
+		return sender
+	}
+	in := func(key string, within time.Duration) connectors.Send {
+		return connectors.Send{Operation: OpSingle, Key: key, IdempotencyKey: key, ActionKey: key, Payload: []byte(`{}`), SendBy: time.Now().Add(within)}
+	}
+	t.Run("an index that lags shows nothing, completely", func(t *testing.T) {
+		s := NewFake(t)
+		c := open(t, s)
+		s.Add(Record{Reference: "k1", ID: "a", VisibleAt: time.Now().Add(time.Hour)})
+		if got, a := standings(t, c, OpSingle, "k1"); got != "" || !a.Complete {
+			t.Errorf("%s, %+v", got, a)
+		}
+		s.Change("k1", func(r *Record) { r.VisibleAt = time.Time{} })
+		if got, _ := standings(t, c, OpSingle, "k1"); got != "applied a" {
+			t.Error(got)
+		}
+	})
+	t.Run("the direct read decides a stale hit", func(t *testing.T) {
+		s := NewFake(t)
+		s.Reads = true
+		c := open(t, s)
+		later := time.Now().Add(time.Hour)
+		s.Add(Record{Reference: "deleted", ID: "a", Deleted: true, StaleUntil: later})
+		s.Add(Record{Reference: "merged", ID: "b", MergedInto: "z", StaleUntil: later})
+		for key, want := range map[string][2]string{"deleted": {"applied a", "reversed a"}, "merged": {"applied b", "applied bz"}} {
+			for i, op := range []string{OpSingle, OpRead} {
+				if got, _ := standings(t, c, op, key); got != want[i] {
+					t.Errorf("%s by %s: %s, want %s", key, op, got, want[i])
+				}
+			}
+		}
+		s.Add(Record{Reference: "hidden", ID: "c"})
+		for _, status := range []int{403, 404} {
+			s.Fault(Fault{On: Read, Status: status, Body: `{}`})
+			if a, err := c.Lookup(ctx, query(OpRead, "hidden")); err == nil || len(a.Records) != 0 {
+				t.Errorf("a %d that hides a record: %+v", status, a)
+			}
+		}
+	})
+	t.Run("a 207 that leaves items out", func(t *testing.T) {
+		s := NewFake(t)
+		c := open(t, s)
+		b, ok := c.(connectors.BatchLooker)
+		if !ok {
+			t.Skip("the connector asks one by one")
+		}
+		s.Add(Record{Reference: "a"})
+		s.Add(Record{Reference: "b"})
+		s.Fault(Fault{On: Batch, LeaveOut: []string{"b"}, As: http.StatusMultiStatus})
+		rs := b.LookupBatch(ctx, []connectors.Query{query(OpAsking, "a"), query(OpAsking, "b")})
+		if len(rs[0].Answer.Records) != 1 || kindOfError(t, rs[1].Err) != connectors.KindNotMentioned {
+			t.Errorf("%+v", rs)
+		}
+	})
+	t.Run("an answer that drips is no answer in the end", func(t *testing.T) {
+		s := NewFake(t)
+		c := open(t, s)
+		s.Add(Record{Reference: "k1"})
+		s.Fault(Fault{On: Lookup, Drip: 20 * time.Millisecond})
+		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		if _, err := c.Lookup(short, query(OpSingle, "k1")); kindOfError(t, err) != connectors.KindTimeout {
+			t.Error(err)
+		}
+		sender := sending(t, c)
+		s.Fault(Fault{On: Create, Drip: 20 * time.Millisecond})
+		if r := sender.Send(ctx, in("k2", 200*time.Millisecond)); r.Effect != connectors.EffectUnknown || r.Kind != connectors.KindTimeout || s.Effects("k2") != 1 {
+			t.Errorf("%+v, %d records", r, s.Effects("k2"))
+		}
+	})
+	t.Run("a 409 while the first still runs is no failure", func(t *testing.T) {
+		s := NewFake(t)
+		s.Idempotent = true
+		c := open(t, s)
+		sender := sending(t, c)
+		s.Fault(Fault{On: Create, Delay: 400 * time.Millisecond})
+		first := make(chan connectors.SendResult)
+		go func() { first <- sender.Send(ctx, in("k1", time.Minute)) }()
+		for s.Requests(Create) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if r := sender.Send(ctx, in("k1", time.Minute)); r.Effect != connectors.EffectUnknown || r.HTTPStatus != http.StatusConflict {
+			t.Errorf("%+v", r)
+		}
+		if r := <-first; r.Effect != connectors.EffectDone || s.Effects("k1") != 1 {
+			t.Errorf("%+v, %d records", r, s.Effects("k1"))
+		}
+	})
+	t.Run("a key that is forgotten protects nothing", func(t *testing.T) {
+		s := NewFake(t)
+		s.Idempotent, s.KeepsKey = true, time.Nanosecond
+		c := open(t, s)
+		sender := sending(t, c)
+		first, again := sender.Send(ctx, in("k1", time.Minute)), sender.Send(ctx, in("k1", time.Minute))
+		if again.Replayed || again.RemoteID == first.RemoteID || s.Effects("k1") != 2 {
+			t.Errorf("%+v, then %+v; %d records", first, again, s.Effects("k1"))
+		}
+	})
+	t.Run("an effect that lands when nobody waits for it", func(t *testing.T) {
+		s := NewFake(t)
+		c := open(t, s)
+		sender := sending(t, c)
+		s.Fault(Fault{On: Create, Cut: true, Late: 100 * time.Millisecond})
+		r := sender.Send(ctx, in("k1", time.Minute))
+		if r.Effect != connectors.EffectUnknown || s.Effects("k1") != 0 {
+			t.Errorf("%+v, %d records", r, s.Effects("k1"))
+		}
+		if got, _ := standings(t, c, OpSingle, "k1"); got != "" {
+			t.Errorf("seen before it landed: %s", got)
+		}
+		for end := time.Now().Add(10 * time.Second); s.Effects("k1") == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if got, _ := standings(t, c, OpSingle, "k1"); !strings.HasPrefix(got, "applied") {
+			t.Errorf("after it landed: %q", got)
+		}
+	})
+	for _, skew := range []time.Duration{0, 5 * time.Minute, -time.Hour} {
+		t.Run(fmt.Sprintf("limits in every form, by a clock that is %s ahead", skew), func(t *testing.T) {
+			s := NewFake(t)
+			s.Skew = skew
+			c := open(t, s)
+			for form, header := range s.Limits(90 * time.Second) {
+				s.Fault(Fault{On: Lookup, Status: 429, Header: header, Body: `{}`})
+				_, err := c.Lookup(ctx, query(OpSingle, "k1"))
+				var e *connectors.Error
+				if !errors.As(err, &e) || e.Kind != connectors.KindRateLimit || e.RetryAfter.Wait != 90*time.Second {
+					t.Errorf("%s: %v, %+v; want 90s", form, err, e)
+				}
+			}
+		})
+	}
 }
 
 func checks(t *testing.T, open Opener) {

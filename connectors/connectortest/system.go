@@ -1,8 +1,31 @@
-// Package connectortest has the suite that every connector passes, and a
-// system to connect to that answers badly on command.
+// Package connectortest has the suite that every connector passes (Run), and a
+// system to connect to that answers badly on command (System).
+//
+// A System is an ordinary system in memory: records that carry a reference,
+// which is our key; customers, whom checks read; an answer to "who am I". It
+// lies where it is told to, in the ways that real systems do, and counts what
+// was really done (Effects, Duplicates), so that a test asserts effects and not
+// what the ledger believes:
+//
+//   - index lag: Lag, Record.VisibleAt; a stale hit, which only the direct read
+//     knows better: Record.StaleUntil
+//   - records deleted or merged since: Change, Remove, Record.MergedInto
+//   - a batch that leaves items out, as a 207 too: Fault.LeaveOut, Fault.As
+//   - a 404 or 403 that hides what is there: Fault.Status
+//   - stored answers given again, errors included: Idempotent; keys that are
+//     forgotten: KeepsKey; a 409 while the first request still runs: Idempotent,
+//     with Fault.Delay
+//   - answers that are lost, cut, dripping, pages, redirects: Fault.Cut, CutBody,
+//     Drip, Body, Header
+//   - limits in every form: Limits; a clock that is wrong: Skew
+//   - effects that land after the caller gave up: Fault.Late
+//
+// Whoever writes a connector describes the operations as Table does, opens it
+// to a System, and calls Run; the example of Run shows it.
 package connectortest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -43,6 +66,9 @@ type Record struct {
 	Fields    map[string]any
 	Deleted   bool
 	VisibleAt time.Time // lookups do not show it before
+
+	MergedInto string    // id of the survivor
+	StaleUntil time.Time // until then lookups show it as neither deleted nor merged; the direct read knows better
 }
 
 // Customer is what the check endpoint knows of one record's subject.
@@ -61,7 +87,8 @@ type Fault struct {
 	Key   string // only requests that hold this text; "" is any
 
 	// What happens. A create is carried out unless Swallow is set, or Status
-	// is and Commit is not.
+	// is and Commit is not. With Late it is carried out that long after its
+	// answer (504, unless Status or Cut say otherwise), whoever waits for it or not.
 	Swallow  bool // read the request, do nothing, break the connection
 	Cut      bool // break the connection instead of answering
 	CutBody  bool // break the connection in the middle of the answer
@@ -70,7 +97,10 @@ type Fault struct {
 	Header   http.Header
 	Body     string
 	Commit   bool
-	LeaveOut []string // references that a batch answer does not mention
+	LeaveOut []string      // references that a batch answer does not mention
+	As       int           // status of what would be a 200 or 201
+	Drip     time.Duration // between two bytes of the answer
+	Late     time.Duration
 }
 
 // System is an outside system in memory: records by reference, customers, and
@@ -84,8 +114,18 @@ type System struct {
 	Unique bool
 	// Lag is how long lookups do not show a new record.
 	Lag time.Duration
+	// KeepsKey is how long an idempotency key is remembered; 0 is for ever.
+	KeepsKey time.Duration
+	// Skew is how far its clock is ahead of ours; it shows in Date, and in the
+	// moments that Limits names.
+	Skew time.Duration
+	// Reads makes Table describe OpRead too.
+	Reads bool
 
 	mu         sync.Mutex
+	running    map[string]bool // idempotency keys of requests under way
+	stopping   context.Context
+	stop       context.CancelFunc
 	records    []*Record
 	customers  map[string]Customer
 	faults     []*Fault
@@ -103,11 +143,13 @@ type System struct {
 type storedAnswer struct {
 	status int
 	body   []byte
+	at     time.Time
 }
 
 // NewSystem returns a System with the canary record, not yet listening.
 func NewSystem() *System {
-	s := &System{customers: map[string]Customer{}, requests: map[Kind]int{}, stored: map[string]storedAnswer{}}
+	s := &System{customers: map[string]Customer{}, requests: map[Kind]int{}, stored: map[string]storedAnswer{}, running: map[string]bool{}}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.Add(Record{Reference: CanaryKey, Status: "paid"})
 	return s
 }
@@ -126,8 +168,10 @@ func (s *System) Start() error {
 // URL is the address after Start.
 func (s *System) URL() string { return "http://" + s.listener.Addr().String() }
 
-// Close stops listening and breaks open connections.
+// Close stops listening and breaks open connections. Effects that are still to
+// land do not.
 func (s *System) Close() {
+	s.stop()
 	if s.server != nil {
 		_ = s.server.Close()
 		s.served.Wait()
@@ -306,6 +350,12 @@ func (s *System) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		cut(w)
 		return
 	}
+	done, busy := s.begin(kind, r)
+	if busy {
+		answer(w, http.StatusConflict, map[string]any{"error": map[string]any{"code": "IN_PROGRESS", "message": "a request with this key is under way"}})
+		return
+	}
+	defer done()
 	if f.Delay > 0 {
 		select {
 		case <-time.After(f.Delay):
@@ -316,8 +366,21 @@ func (s *System) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var status int
 	var out []byte
 	replayed := false
-	if f.Status == 0 || f.Commit {
+	switch {
+	case f.Late > 0:
+		s.served.Go(func() {
+			select {
+			case <-time.After(f.Late):
+				s.handle(kind, r, body, f)
+			case <-s.stopping.Done():
+			}
+		})
+		status = http.StatusGatewayTimeout
+	case f.Status == 0 || f.Commit:
 		status, out, replayed = s.handle(kind, r, body, f)
+	}
+	if f.As != 0 && status < 300 {
+		status = f.As
 	}
 	if f.Status != 0 {
 		status, out = f.Status, []byte(f.Body)
@@ -336,6 +399,13 @@ func (s *System) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if replayed {
 		w.Header().Set("Idempotent-Replayed", "true")
 	}
+	if s.Skew != 0 && w.Header().Get("Date") == "" {
+		w.Header().Set("Date", time.Now().Add(s.Skew).UTC().Format(http.TimeFormat))
+	}
+	if f.Drip > 0 {
+		s.drip(w, r, status, out, f.Drip)
+		return
+	}
 	if f.CutBody {
 		w.Header().Set("Content-Length", strconv.Itoa(len(out)+1))
 		w.WriteHeader(status)
@@ -345,6 +415,72 @@ func (s *System) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(out)
+}
+
+// begin notes that a request with an idempotency key is under way; busy is true
+// where another one with that key is.
+func (s *System) begin(k Kind, r *http.Request) (done func(), busy bool) {
+	key := r.Header.Get("Idempotency-Key")
+	if k != Create || key == "" || !s.Idempotent {
+		return func() {}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[key] {
+		return nil, true
+	}
+	s.running[key] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.running, key)
+	}, false
+}
+
+// drip answers a byte at a time.
+func (s *System) drip(w http.ResponseWriter, r *http.Request, status int, out []byte, pause time.Duration) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
+	w.WriteHeader(status)
+	for i := range out {
+		_, err := w.Write(out[i : i+1])
+		if err == nil {
+			err = http.NewResponseController(w).Flush()
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// Limits are the forms in which systems say how long a limit holds, by what they
+// are called: headers for a Fault with Status 429. wait is in whole seconds;
+// moments are by the system's own clock (Skew).
+func (s *System) Limits(wait time.Duration) map[string]http.Header {
+	now := time.Now().Add(s.Skew).UTC().Truncate(time.Second)
+	until, seconds := now.Add(wait), strconv.Itoa(int(wait.Seconds()))
+	date := func(layout string) http.Header {
+		return http.Header{"Date": {now.Format(http.TimeFormat)}, "Retry-After": {until.Format(layout)}}
+	}
+	reset := func(v string) http.Header {
+		return http.Header{"Date": {now.Format(http.TimeFormat)}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {v}}
+	}
+	return map[string]http.Header{
+		"seconds":                    {"Retry-After": {seconds}},
+		"seconds with a point":       {"Retry-After": {seconds + ".0"}},
+		"an HTTP date":               date(http.TimeFormat),
+		"a date of RFC 850":          date("Monday, 02-Jan-06 15:04:05 GMT"),
+		"a date of asctime":          date(time.ANSIC),
+		"two headers, the later one": {"Retry-After": {"1", seconds}},
+		"a reset in seconds":         reset(seconds),
+		"a reset since 1970":         reset(strconv.FormatInt(until.Unix(), 10)),
+		"a reset in milliseconds":    reset(strconv.FormatInt(until.UnixMilli(), 10)),
+		"a reset as a timestamp":     reset(until.Format(time.RFC3339)),
+	}
 }
 
 // faultFor returns the fault that this request meets, nil for none. The caller
@@ -388,7 +524,7 @@ func (s *System) store(k Kind, r *http.Request, status int, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, have := s.stored[key]; s.Idempotent && !have {
-		s.stored[key] = storedAnswer{status, body}
+		s.stored[key] = storedAnswer{status, body, time.Now()}
 	}
 }
 
@@ -408,7 +544,9 @@ func (s *System) handle(k Kind, r *http.Request, body []byte, f *Fault) (status 
 	switch k {
 	case Create:
 		key := r.Header.Get("Idempotency-Key")
-		if a, ok := s.stored[key]; ok && s.Idempotent && key != "" {
+		if a, ok := s.stored[key]; ok && s.KeepsKey > 0 && now.Sub(a.at) > s.KeepsKey {
+			delete(s.stored, key)
+		} else if ok && s.Idempotent && key != "" {
 			return a.status, a.body, true
 		}
 		fields := map[string]any{}
@@ -431,12 +569,11 @@ func (s *System) handle(k Kind, r *http.Request, body []byte, f *Fault) (status 
 		if st, ok := fields["status"].(string); ok {
 			rec.Status = st
 		}
-		id := s.add(rec)
-		status, out, _ = reply(http.StatusCreated, s.records[len(s.records)-1].json())
+		s.add(rec)
+		status, out, _ = reply(http.StatusCreated, s.records[len(s.records)-1].json(false))
 		if s.Idempotent && key != "" {
-			s.stored[key] = storedAnswer{status, out}
+			s.stored[key] = storedAnswer{status, out, now}
 		}
-		_ = id
 		return status, out, false
 	case Lookup, Batch:
 		refs := r.URL.Query()["reference"]
@@ -450,7 +587,7 @@ func (s *System) handle(k Kind, r *http.Request, body []byte, f *Fault) (status 
 		data := []any{}
 		for _, rec := range s.records {
 			if slices.Contains(refs, rec.Reference) && visible(rec) && !slices.Contains(f.LeaveOut, rec.Reference) {
-				data = append(data, rec.json())
+				data = append(data, rec.json(now.Before(rec.StaleUntil)))
 			}
 		}
 		return reply(http.StatusOK, map[string]any{"data": data})
@@ -458,7 +595,7 @@ func (s *System) handle(k Kind, r *http.Request, body []byte, f *Fault) (status 
 		id := strings.TrimPrefix(r.URL.Path, "/records/")
 		for _, rec := range s.records {
 			if rec.ID == id {
-				return reply(http.StatusOK, rec.json())
+				return reply(http.StatusOK, rec.json(false))
 			}
 		}
 		return fail(http.StatusNotFound, "NOT_FOUND")
@@ -481,11 +618,15 @@ func (s *System) handle(k Kind, r *http.Request, body []byte, f *Fault) (status 
 	return fail(http.StatusNotFound, "NO_SUCH_PATH")
 }
 
-func (r *Record) json() map[string]any {
+// json is the record as it is shown; stale is as it was made.
+func (r *Record) json(stale bool) map[string]any {
 	m := maps.Clone(r.Fields)
 	if m == nil {
 		m = map[string]any{}
 	}
-	m["id"], m["reference"], m["status"], m["deleted"] = r.ID, r.Reference, r.Status, r.Deleted
+	m["id"], m["reference"], m["status"], m["deleted"] = r.ID, r.Reference, r.Status, r.Deleted && !stale
+	if r.MergedInto != "" && !stale {
+		m["merged_into"] = r.MergedInto
+	}
 	return m
 }
