@@ -548,6 +548,18 @@ func plainKey(b []byte) bool {
 	return true
 }
 
+// CheckKey says what is wrong with a key or a name that no record may carry, and
+// what to do; "" where nothing is.
+func CheckKey(s string) string {
+	switch {
+	case s == "":
+		return "is empty; give the stable key of the action"
+	case !utf8.ValidString(s):
+		return "holds invalid UTF-8; write it without"
+	}
+	return badKey(s)
+}
+
 // badKey says what is wrong with a key, and what to do; "" where nothing is.
 func badKey(s string) string {
 	if len(s) > KeyMax {

@@ -135,6 +135,23 @@ func TestWhatIsNotGiven(t *testing.T) {
 	}
 }
 
+func TestCheckKey(t *testing.T) {
+	for name, c := range map[string]struct{ key, want string }{
+		"a usual one":     {"run_8f2:create-contact", ""},
+		"512 bytes":       {strings.Repeat("é", 256), ""},
+		"513 bytes":       {strings.Repeat("k", 513), "is 513 bytes long"},
+		"empty":           {"", "is empty"},
+		"a line feed":     {"a\nb", "holds the control character U+000A"},
+		"NUL":             {"a\x00b", "holds the control character U+0000"},
+		"a blank outside": {"a ", "\"a \" begins or ends with a blank"},
+		"no UTF-8":        {"a\xff", "holds invalid UTF-8"},
+	} {
+		if got := CheckKey(c.key); c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestUnknownMembersWarn(t *testing.T) {
 	r := parse(t, with(`"zeta":1,"Action_Key":"x","state":"settled","attempts":[{"status":"ok","took":{"a":[1,"}"]}}]`))
 	if diff := cmp.Diff([]string{"Action_Key", "attempts.0.took", "state", "zeta"}, r.Unknown); diff != "" {

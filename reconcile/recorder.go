@@ -71,8 +71,8 @@ func (r *Recorder) Decide(cur *ledger.Stored, rec ledger.Record, now time.Time) 
 }
 
 // undefined says that the config does not define where a record belongs, or "".
-// Such a record is kept: the definition may come later, and until then a person
-// has it.
+// Such a record is kept: the definition may come later, and until then every
+// pass says that it could not ask.
 func (r *Recorder) undefined(rec ledger.Record) string {
 	conn := r.Connectors[rec.Connector]
 	if conn == nil {

@@ -319,6 +319,9 @@ always be looked up.`,
 }
 
 func (o keyOptions) run(a *app) error {
+	if why := ledger.CheckKey(o.key); why != "" {
+		return usagef("KEY: %s", why)
+	}
 	s, err := a.load()
 	if err != nil {
 		return err
