@@ -157,7 +157,7 @@ func (b *block) doubt(a *answer, known ...*selector) string {
 		return "" // the body is the record, and its members are its own
 	}
 	if name := a.complaint(append(known, b.items, b.answered, b.partial)...); name != "" {
-		return fmt.Sprintf("beside nothing found stands %q: %s", name, a.message())
+		return fmt.Sprintf("nothing was found, and the answer holds %q: %s", name, a.message())
 	}
 	return ""
 }
@@ -337,17 +337,31 @@ func (r *rule) reported(f connectors.Failure, quoted document) bool {
 	return false // "there and not empty" cannot be seen from outside
 }
 
-// quotedJSON is the JSON that a message holds, nil for none.
+// quotedJSON is the JSON that a message holds: the first object, or list of
+// objects ("Request failed [400]: {…}" holds one), nil for none.
 func quotedJSON(message string) any {
-	i := strings.IndexAny(message, "{[")
-	if i < 0 {
-		return nil
+	for at, tries := 0, 0; tries < 20; tries++ {
+		i := strings.IndexAny(message[at:], "{[")
+		if i < 0 {
+			return nil
+		}
+		at += i
+		dec := json.NewDecoder(strings.NewReader(message[at:]))
+		dec.UseNumber()
+		var v any
+		if dec.Decode(&v) == nil {
+			switch l := v.(type) {
+			case map[string]any:
+				return v
+			case []any:
+				if len(l) > 0 {
+					if _, ok := l[0].(map[string]any); ok {
+						return v
+					}
+				}
+			}
+		}
+		at++
 	}
-	dec := json.NewDecoder(strings.NewReader(message[i:]))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
-		return nil
-	}
-	return v
+	return nil
 }

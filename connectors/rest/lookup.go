@@ -316,7 +316,23 @@ func ours(rs []connectors.Record) bool {
 	return slices.ContainsFunc(rs, func(r connectors.Record) bool { return !r.Origin })
 }
 
-var linkNext = regexp.MustCompile(`<([^>]*)>[^,]*;\s*rel="?next"?`)
+var (
+	link      = regexp.MustCompile(`<([^>]*)>((?:\s*;[^,;"]*(?:"(?:[^"\\]|\\.)*"[^,;"]*)*)*)`)
+	linkParam = regexp.MustCompile(`;\s*([A-Za-z*-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;,"']+)`)
+)
+
+// nextLink is the address that Link headers name as the next page, "" for none.
+// Source: RFC 8288, 3.
+func nextLink(headers []string) string {
+	for _, l := range link.FindAllStringSubmatch(strings.Join(headers, ","), -1) {
+		for _, p := range linkParam.FindAllStringSubmatch(l[2], -1) {
+			if strings.EqualFold(p[1], "rel") && slices.Contains(strings.Fields(strings.ToLower(strings.Trim(p[2], `"'`))), "next") {
+				return l[1]
+			}
+		}
+	}
+	return ""
+}
 
 // pagesOf makes the calls of one question. each looks at an answer and returns
 // its records. done is false when pages were left unread.
@@ -352,10 +368,10 @@ func (c *Connector) pagesOf(ctx context.Context, op *operation, b *block, s *sco
 		var token string
 		switch {
 		case p.counting():
-			if len(items) == 0 || p.size > 0 && len(items) < p.size {
-				return true, nil
-			}
-			if p.total != nil {
+			// Where the system says how far it goes, a short page ends nothing: it
+			// may give fewer than it was asked for.
+			switch {
+			case p.total != nil:
 				total, ok := number(p.total.text1(ans.doc))
 				if !ok {
 					return false, nil
@@ -363,16 +379,17 @@ func (c *Connector) pagesOf(ctx context.Context, op *operation, b *block, s *sco
 				if float64(calls) >= total {
 					return true, nil
 				}
+			case p.more != nil: // it says that there is more
+			case len(items) == 0 || p.size > 0 && len(items) < p.size:
+				return true, nil
 			}
 			page += p.step
 			token = strconv.Itoa(page)
 		case p.link:
-			if m := linkNext.FindStringSubmatch(strings.Join(ans.header.Values("Link"), ",")); m != nil {
-				token = m[1]
-			}
+			token = nextLink(ans.header.Values("Link"))
 		case p.url != nil:
 			token = p.url.text1(ans.doc)
-		default:
+		case p.next.truthy(ans.doc): // false and 0 are no cursors
 			token = p.next.text1(ans.doc)
 		}
 		if token == "" {

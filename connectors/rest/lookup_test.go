@@ -325,6 +325,9 @@ lookup = { method = "GET", path = "/count", query = { k = "{key}", p = "{page}" 
 name = "total"
 lookup = { method = "GET", path = "/total", query = { k = "{key}", p = "{page}" }, items = "data", match = "ref", id = "id", pages = { total = "pages" } }
 [[operation]]
+name = "more"
+lookup = { method = "GET", path = "/more", query = { k = "{key}", p = "{page}" }, items = "data", match = "ref", id = "id", pages = { more = "more", size = 5 } }
+[[operation]]
 name = "link"
 lookup = { method = "GET", path = "/link", query = { k = "{key}" }, items = "data", match = "ref", id = "id", pages = { url = "link:next" } }
 [[operation]]
@@ -376,6 +379,16 @@ func TestPages(t *testing.T) {
 	check("counting ends with the total", "total", 1, 2, true, "")
 	serve("GET /total", map[string]string{"1": `{"data":[` + other + `]}`})
 	check("a total that is missing", "total", 0, 1, false, "")
+	serve("GET /total", map[string]string{"1": `{"data":[],"pages":2}`, "2": `{"data":[` + hit + `],"pages":2}`})
+	check("an empty page before the last", "total", 1, 2, true, "")
+	serve("GET /more", map[string]string{"1": `{"data":[` + other + `],"more":true}`, "2": `{"data":[` + hit + `],"more":false}`})
+	check("a short page that says there is more", "more", 1, 2, true, "")
+	serve("GET /token", map[string]string{"": `{"data":[],"next":false}`})
+	check("a cursor that is false", "token", 0, 1, true, "")
+	serve("GET /token", map[string]string{"": `{"data":[],"next":0}`})
+	check("a cursor that is 0", "token", 0, 1, true, "")
+	serve("GET /token", map[string]string{"": `{"data":[],"next":17}`, "17": `{"data":[` + hit + `],"next":null}`})
+	check("a cursor that is a number", "token", 1, 2, true, "")
 
 	sys.do("GET /link", func(w http.ResponseWriter, r *http.Request, _ string) {
 		if r.URL.Query().Get("p") == "" {
@@ -396,6 +409,22 @@ func TestPages(t *testing.T) {
 	sys.on("GET /url", 200, `{"data":[],"next":"`+strings.Replace(sys.URL, "http:", "HTTP:", 1)+`/url2"}`)
 	sys.on("GET /url2", 200, `{"data":[`+hit+`]}`)
 	check("the next page at the same place", "url", 1, 2, true, "")
+}
+
+func TestNextLink(t *testing.T) {
+	for header, want := range map[string]string{
+		``: "", `<a>; rel="prev"`: "", `<a>; rel=next`: "a", `<a>; rel="next"`: "a", `<a>; rel='next'`: "a", `<a>; Rel = "NEXT"`: "a",
+		`<a>; rel="prev", <b>; rel="next"`: "b", `<a?x=1,2>; rel="next"`: "a?x=1,2", `<a>; title="one, two; rel=no"; rel="next"`: "a",
+		`<a>; rel="last next"`: "a", `<a>; rel="nextish"`: "", `<a>; type="x"; rel="first", <b>; type="y", <c>; rel=next`: "c", `<a>`: "",
+		`<a>; title="say \"hi\""; rel="next"`: "a",
+	} {
+		if got := nextLink([]string{header}); got != want {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
+	if got := nextLink([]string{`<a>; rel="first"`, `<b>; rel="next"`}); got != "b" {
+		t.Errorf("two headers: %q", got)
+	}
 }
 
 const followed = `

@@ -385,6 +385,7 @@ send = { method = "POST", path = "/x" }
 		"no rule":                        {"make", connectors.Failure{HTTPStatus: 502}, connectors.Classified{}, false},
 		"E18 a rule of the operation":    {"own", connectors.Failure{HTTPStatus: 502}, connectors.Classified{Kind: "unavailable", Effect: "not_done", Rule: "operation error 1"}, true},
 		"the message quotes the answer":  {"make", connectors.Failure{Message: `400 - {"error":{"type":"idempotency_error"}}`}, connectors.Classified{Kind: "duplicate_request", Effect: "unknown", Rule: "connector error 1"}, true},
+		"brackets before what it quotes": {"make", connectors.Failure{Message: `[Billing] request failed [400]: {"error":{"type":"idempotency_error"}}`}, connectors.Classified{Kind: "duplicate_request", Effect: "unknown", Rule: "connector error 1"}, true},
 		"a text by like":                 {"make", connectors.Failure{HTTPStatus: 403, Message: "a secondary rate limit was hit"}, connectors.Classified{Kind: "rate_limit", Effect: "not_done", Rule: "connector error 12"}, true},
 		"the same text, another status":  {"make", connectors.Failure{HTTPStatus: 400, Message: "a secondary rate limit was hit"}, connectors.Classified{}, false},
 		"the id that a message names":    {"make", connectors.Failure{HTTPStatus: 400, Message: `400 [{"errorCode":"DUPLICATES_DETECTED","message":"duplicate value with id: 001A"}]`}, connectors.Classified{Kind: "already_exists", Effect: "not_done", Rule: "connector error 9", Names: "001A"}, true},
