@@ -292,8 +292,6 @@ type Lane struct {
 	LagFactor   int // multiplies visible_within; 1 unless lag was seen
 	Held        bool
 	HeldBy      string // who holds it
-	Account     string // identity last probed
-	Mode        string
 }
 
 // PausedFor is the whole time the lane has been paused up to now.

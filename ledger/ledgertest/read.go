@@ -202,7 +202,6 @@ func lanes(t *testing.T, w *world) {
 		}
 		l.PausedUntil, l.PausedSince, l.PauseReason = at.Add(time.Minute), at, "quota"
 		l.PausedTotal, l.PauseStep, l.FailedInRow, l.LagFactor = time.Hour, 5*time.Second, 3, 2
-		l.Account, l.Mode = "acct", "live"
 		return l
 	})
 	if err != nil {
@@ -216,7 +215,7 @@ func lanes(t *testing.T, w *world) {
 	w.hold("crm", true)
 	w.hold("billing", true)
 	ls, err := w.Lanes(w.ctx())
-	if err != nil || len(ls) != 2 || ls[0].Name != "billing" || !ls[1].Held || ls[1].HeldBy != "ada" || ls[1].Account != "acct" {
+	if err != nil || len(ls) != 2 || ls[0].Name != "billing" || !ls[1].Held || ls[1].HeldBy != "ada" || ls[1].PauseReason != "quota" {
 		t.Errorf("lanes %+v, %v", ls, err)
 	}
 	w.hold("crm", false)

@@ -95,7 +95,9 @@ func recordTwiceInBatch(t *testing.T, w *world) {
 }
 
 func recordProviderKey(t *testing.T, w *world) {
-	use := func(key string) func(*ledger.Entry) { return func(e *ledger.Entry) { e.ProviderKey, e.KeyGuard = key, key } }
+	use := func(key string) func(*ledger.Entry) {
+		return func(e *ledger.Entry) { e.ProviderKey, e.KeyGuard = key, key }
+	}
 	w.put(w.entry("stored", use("shared")))
 	es := map[string]ledger.Entry{
 		"first": w.entry("first", use("both")), "second": w.entry("second", use("both")),
