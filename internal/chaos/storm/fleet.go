@@ -104,7 +104,7 @@ func (f *Fleet) watch() {
 		}
 		f.mu.Lock()
 		for _, s := range f.slots {
-			if s.proc != nil && s.stopped == "" && isStopped(s.proc.Pid) {
+			if s.proc != nil && s.stopped == "" && IsStopped(s.proc.Pid) {
 				s.stopped = "itself"
 				f.later(s, s.proc, lastPoint(filepath.Join(f.Group.Dir, s.log)))
 			}
@@ -131,8 +131,8 @@ func (f *Fleet) later(s *slot, p *testproc.Process, point string) {
 	})
 }
 
-// isStopped tells whether a process is stopped by a signal. Source: proc(5).
-func isStopped(pid int) bool {
+// IsStopped tells whether a process is stopped by a signal. Source: proc(5).
+func IsStopped(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return false
