@@ -141,12 +141,12 @@ func load(cfg connectors.Config) (*definition, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		if !d.shaped[name] {
+		if !d.shaped[name] && len(p.errs) == 0 { // else what should use it may be the mistake
 			p.add("shape."+name, "is used nowhere; take it out, or write shape = %q in an operation", name)
 		}
 	}
 	for i, r := range d.info.Rates {
-		if r.Bucket != "" && !d.bucketed[r.Bucket] {
+		if r.Bucket != "" && !d.bucketed[r.Bucket] && len(p.errs) == 0 {
 			p.add(fmt.Sprintf("rate.%d.name", i), "no block has bucket = %q, so the limit holds for nothing; take it out, or name the bucket in a block", r.Bucket)
 		}
 	}

@@ -79,7 +79,9 @@ func (d *definition) idempotencyRule(t *table, or idempotencyRule) idempotencyRu
 	}
 	r.replay = it.oneOf("replay", or.replay, "stored", "latest", "refused", "unknown")
 	if rt := it.table("replayed"); rt != nil {
-		r.header = rt.strOr("header", or.header)
+		if r.header = rt.strOr("header", or.header); !headerName.MatchString(r.header) && !rt.p.has(rt.at("header")) {
+			rt.fail("header", "is no header name")
+		}
 		if rt.has("is") {
 			r.is = rt.list("is")
 		}

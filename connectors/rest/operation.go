@@ -176,6 +176,9 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 		rt.noAbsence("a direct read")
 		rt = d.inherit(lookupTable, rt)
 		op.read = d.block(rt, names("id", "page"), own.timeout)
+		if !op.read.req.uses("id") && rt.m["path"] != nil {
+			rt.fail("path", "a direct read names its record; put {id} into the request")
+		}
 		op.read.batch = d.batch(rt, names("id", "page", "each", "tag"), own.timeout)
 	}
 	for _, at := range t.tables("absence") {

@@ -122,6 +122,9 @@ func (d *definition) parseSelector(text string) (*selector, error) {
 		if part == "" {
 			return nil, fmt.Errorf("%q is not a path; write names joined by dots, such as \"data.id\"", text)
 		}
+		if strings.ContainsAny(part, "{}") {
+			return nil, fmt.Errorf("%q is not a path: only {settings.x} and {let.x} may stand in one", text)
+		}
 		if strings.ContainsAny(part, "[]$@?\"'") || strings.TrimSpace(part) != part {
 			return nil, fmt.Errorf("%q is not a dotted path; write \"data.0.id\", or start it with $ for RFC 9535", text)
 		}

@@ -168,11 +168,16 @@ func (d *definition) params(t *table, key string, allowed []string, into map[str
 			}
 		}
 		if n := d.node(t.p, sub.at(name), v, allowed); n != nil {
-			if key == "headers" && n.text == nil && !n.isList {
-				if text, ok := scalarText(n.constant); !ok || !visibleASCII(strings.ReplaceAll(text, " ", "")) {
-					sub.fail(name, "a header holds visible ASCII only")
-					continue
-				}
+			if slices.ContainsFunc(n.list, func(e *node) bool { return e.members != nil || e.isList }) {
+				sub.fail(name, "holds a table or a list; write a list of texts")
+				continue
+			}
+			if key == "headers" && slices.ContainsFunc(append(slices.Clone(n.list), n), func(e *node) bool {
+				text, _ := scalarText(e.constant)
+				return e.text == nil && !visibleASCII(strings.ReplaceAll(text, " ", ""))
+			}) {
+				sub.fail(name, "a header holds visible ASCII only")
+				continue
 			}
 			into[resolved] = n
 		}

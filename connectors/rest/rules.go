@@ -309,6 +309,11 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 		if (h.header == "") != (h.like == nil) && !(rt.has("like") && h.like == nil) {
 			rt.fail("header", "goes with like, whose groups are named remaining, limit, used or reset")
 		}
+		if h.like != nil && !slices.ContainsFunc(h.like.SubexpNames(), func(n string) bool {
+			return slices.Contains([]string{"remaining", "limit", "used", "reset"}, n)
+		}) {
+			rt.fail("like", "names nothing; write groups such as (?P<remaining>[0-9]+)")
+		}
 		if (h.refill == nil) != (h.need == nil) || h.refill != nil && h.remaining == nil {
 			rt.fail("refill", "goes with need and remaining")
 		}
