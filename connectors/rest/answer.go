@@ -121,25 +121,33 @@ func (a *answer) code() string {
 	return ""
 }
 
+// age is how long a cache on the way says it has had the answer.
+// Source: RFC 9111, 5.1.
+func (a *answer) age() time.Duration {
+	s, _ := connectors.ParseSeconds(strings.TrimSpace(a.header.Get("Age")))
+	return time.Duration(min(s, connectors.LongestWait.Seconds())) * time.Second
+}
+
 // complaint names the member at the top of an answer that says that something
 // went wrong, "" for none. known are paths that the definition reads: what they
 // start with is meant.
 func (a *answer) complaint(known ...*selector) string {
 	top, _ := a.doc.body.(map[string]any)
-	for _, name := range []string{"error", "errors", "Error", "Errors", "fault", "Fault", "ok", "success", "Success"} {
-		v, there := top[name]
-		if !there || slices.ContainsFunc(known, func(s *selector) bool { return s.startsWith(name) }) {
-			continue
+	for _, name := range []string{"error", "errors", "Error", "Errors", "fault", "Fault"} {
+		if truthy(top[name]) && !slices.ContainsFunc(known, func(s *selector) bool { return s.startsWith(name) }) {
+			return name
 		}
-		switch name {
-		case "ok", "success", "Success":
-			if v == false || v == "false" {
-				return name
-			}
-		default:
-			if truthy(v) {
-				return name
-			}
+	}
+	return a.denial(known...)
+}
+
+// denial is complaint for a plain no.
+func (a *answer) denial(known ...*selector) string {
+	top, _ := a.doc.body.(map[string]any)
+	for _, name := range []string{"ok", "success", "Success"} {
+		no := top[name] == false || top[name] == "false"
+		if no && !slices.ContainsFunc(known, func(s *selector) bool { return s.startsWith(name) }) {
+			return name
 		}
 	}
 	return ""

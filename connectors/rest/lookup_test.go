@@ -172,6 +172,21 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}
 }
 
+func TestAnAnswerOutOfACacheIsAsOldAsItSays(t *testing.T) {
+	sys := newSystem(t)
+	c := mustOpen(t, sys.URL, plain)
+	for age, least := range map[string]time.Duration{"": 0, "0": 0, "soon": 0, "-5": 0, "300": 5 * time.Minute, "99999999999999999999": connectors.LongestWait} {
+		sys.on("GET /list", 200, `{"data":[]}`, "Age", age)
+		a, e := ask(t, c, "list", "k1")
+		if old := time.Since(a.AskedAt); e != nil || !a.Complete || old < least || old > least+5*time.Second {
+			t.Errorf("Age %q: %s old, want %s (%v)", age, old, least, e)
+		}
+	}
+	if got := sys.headers[0].Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("Cache-Control %q", got)
+	}
+}
+
 func TestCompareIsExact(t *testing.T) {
 	sys := newSystem(t)
 	c := mustOpen(t, sys.URL, plain)

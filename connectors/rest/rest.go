@@ -232,7 +232,8 @@ func (c *Connector) classify(rules []*rule, on purpose, ans *answer) *connectors
 	return j.error()
 }
 
-// tally counts the calls of one question and dates it by the first.
+// tally counts the calls of one question and dates it by the first, or by what
+// is older: an answer that a cache remembers.
 type tally struct {
 	requests int
 	askedAt  time.Time
@@ -245,6 +246,11 @@ func (c *Connector) ask(ctx context.Context, rules []*rule, on purpose, r httpcl
 	for again := false; ; again = true {
 		req := r
 		req.Header = r.Header.Clone()
+		if req.Header.Get("Cache-Control") == "" {
+			// What a cache remembers is older than the question.
+			// Source: RFC 9111, 5.2.1.4.
+			req.Header.Set("Cache-Control", "no-cache")
+		}
 		token, e := c.authorize(ctx, &req)
 		if e != nil {
 			return nil, judged{}, false, e
@@ -261,6 +267,9 @@ func (c *Connector) ask(ctx context.Context, rules []*rule, on purpose, r httpcl
 			return nil, judged{}, false, c.transportError(err)
 		}
 		ans := newAnswer(resp)
+		if made := ans.at.Add(-ans.age()); made.Before(n.askedAt) {
+			n.askedAt = made
+		}
 		j, failed := c.judge(rules, on, ans)
 		if failed && j.kind == connectors.KindAuth && token != "" {
 			c.forget(token)

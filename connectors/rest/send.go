@@ -105,12 +105,16 @@ func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult
 		if j.rule != "" {
 			r.Rule = j.rule
 		}
-		if op.send.id == nil && j.rule == "" {
-			if name := ans.complaint(); name != "" {
-				r.Effect, r.Rule, r.Kind = connectors.EffectUnknown, "error in a 2xx", connectors.KindUnknown
-				r.Message = c.line(fmt.Sprintf("answered %d, with %q: %s", ans.status, name, ans.message()))
-				return r
-			}
+		// Beside an id an error may be a warning; a plain no is none.
+		name := ans.denial()
+		if op.send.id == nil {
+			name = ans.complaint()
+		}
+		if name != "" && j.rule == "" {
+			r.RemoteID = ""
+			r.Effect, r.Rule, r.Kind = connectors.EffectUnknown, "error in a 2xx", connectors.KindUnknown
+			r.Message = c.line(fmt.Sprintf("answered %d, with %q: %s", ans.status, name, ans.message()))
+			return r
 		}
 		if op.send.id == nil || r.RemoteID != "" || slices.Contains(op.send.empty, ans.status) {
 			return r

@@ -345,9 +345,20 @@ func TestAnErrorInA2xxIsNoSuccess(t *testing.T) {
 name = "hook"
 send = { method = "POST", path = "/hook", text = "{key}", content_type = "text/plain" }
 [[operation]]
+name = "ids"
+send = { method = "POST", path = "/ids", id = "id", json = { k = "{key}" } }
+[[operation]]
 name = "graph"
 send = { method = "POST", path = "/hook", graphql = "mutation { make(k: {key:graphql}) { id } }" }
 `)
+	sys.on("POST /ids", 200, `{"id":"7","success":false}`)
+	if r := send(c, "ids"); r.Effect != connectors.EffectUnknown || r.RemoteID != "" {
+		t.Errorf("an id beside a no: %+v", r)
+	}
+	sys.on("POST /ids", 200, `{"id":"7","errors":["a field is old"]}`)
+	if r := send(c, "ids"); r.Effect != connectors.EffectDone || r.RemoteID != "7" {
+		t.Errorf("an id beside a warning: %+v", r)
+	}
 	for body, done := range map[string]bool{
 		`{"ok":true}`: true, `{"success":true,"errors":[]}`: true, `{"error":null}`: true, `{"error":""}`: true, `ok`: true, ``: true, `[]`: true, `null`: true,
 		`{"data":{"make":{"id":1}}}`: true, `{"rows":[{"error":"of a row"}]}`: true,
