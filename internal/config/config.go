@@ -460,12 +460,12 @@ func (c *Config) checkPolicies(r *reader, ps *policyReader) {
 }
 
 // Secrets returns the credentials that the config holds, the longest first, so
-// that whatever is stored or logged can be searched for them. Texts under eight
+// that whatever is stored or logged can be searched for them. Texts under four
 // bytes are left out: they would mask half of any message.
 func (c *Config) Secrets() []string {
 	list := []string{}
 	for _, s := range c.secrets {
-		if len(s) >= 8 && !slices.Contains(list, s) {
+		if len(s) >= shortestCredential && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}

@@ -100,24 +100,41 @@ func onlyNames(s string) bool {
 	return true
 }
 
+// Bytes of the shortest text that is looked for in messages: of a credential
+// what redact looks for at all, of other texts what no word is by chance.
+const (
+	shortestCredential = 4
+	shortestText       = 8
+)
+
+// names are the keys below auth that say how a credential travels or what it is
+// called: what stands there is none.
+var names = []string{"name", "grant", "style", "scheme", "scope", "token_url", "user", "client_id"}
+
 // connectorSecrets returns what the environment puts into a definition, and
 // the texts that stand in its auth table themselves.
 func connectorSecrets(v any, env func(string) (string, bool)) []string {
 	var found []string
-	var walk func(v any, auth bool)
-	walk = func(v any, auth bool) {
+	add := func(s string, credential bool) {
+		if len(s) >= shortestText || credential && len(s) >= shortestCredential {
+			found = append(found, s)
+		}
+	}
+	var walk func(v any, auth, credential bool)
+	walk = func(v any, auth, credential bool) {
 		switch v := v.(type) {
 		case map[string]any:
 			for k, sub := range v {
-				walk(sub, auth || k == "auth")
+				in := auth || k == "auth"
+				walk(sub, in, in && !slices.Contains(names, k))
 			}
 		case []any:
 			for _, sub := range v {
-				walk(sub, auth)
+				walk(sub, auth, credential)
 			}
 		case string:
 			if auth && !strings.Contains(v, "${") {
-				found = append(found, v)
+				add(v, credential)
 			}
 			for rest := v; ; {
 				_, after, ok := strings.Cut(rest, "${")
@@ -126,13 +143,13 @@ func connectorSecrets(v any, env func(string) (string, bool)) []string {
 				}
 				name, tail, closed := strings.Cut(after, "}")
 				if value, set := env(name); closed && set {
-					found = append(found, value)
+					add(value, credential)
 				}
 				rest = tail
 			}
 		}
 	}
-	walk(v, false)
+	walk(v, false, false)
 	return found
 }
 

@@ -112,6 +112,24 @@ func TestSecretsForMasking(t *testing.T) {
 	}
 }
 
+// A short credential is looked for too; a short word beside it is not.
+func TestShortSecretsForMasking(t *testing.T) {
+	c := mustLoad(t, map[string]string{"reconcile.toml": `[connectors.crm]
+type = "fake"
+base_url = "https://${HOST}/x"
+auth = { bearer = "${TOKEN}" }
+[connectors.erp]
+type = "fake"
+auth = { oauth2 = { grant = "client", client_id = "shop", client_secret = "s3cr" } }
+[connectors.pay]
+type = "fake"
+auth = { header = { X-Key = "k-9x" }, query = { pin = "123" } }
+`}, "TOKEN", "SECRET5", "HOST", "eu-west")
+	if d := cmp.Diff([]string{"SECRET5", "k-9x", "s3cr"}, c.Secrets()); d != "" {
+		t.Errorf("secrets (-want +got):\n%s", d)
+	}
+}
+
 func TestMistakesShowNoSecret(t *testing.T) {
 	cases := map[string]struct{ old, new string }{
 		"broken TOML in the next line":     {"[notify.a]", "[notify.a"},

@@ -9,7 +9,8 @@ import (
 // none of them is left alone after one scan.
 var triggers = []string{
 	"auth", "api", "access", "basic", "bearer", "cookie", "credential", "eyj", "passphrase", "passw", "private", "pwd",
-	"secret", "session", "sig", "token", "://", "%3a%2f%2f", "_live_", "_test_",
+	"secret", "session", "sig", "token", "://", "%3a%2f%2f", "_live_", "_test_", "xox", "akia", "aiza", "whsec_", "pat-",
+	"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
 }
 
 var triggersBy = func() (by [256][]string) {
@@ -50,22 +51,31 @@ var (
 	// user:password@ or token@ in an address, also percent-encoded.
 	userInfo = regexp.MustCompile(`(?i)(://|%3a%2f%2f)([^\s/"'<>?#]*?)(?:(:|%3a)([^\s/"'<>?#]*))?(@|%40)`)
 
-	// "name": in JSON, also inside a JSON string ( \"name\": ).
-	member = regexp.MustCompile(`(?i)\\*["'](` + secretName + `)\\*["']\s*:\s*`)
+	// "name": in JSON, also inside a JSON string ( \"name\": ), and "name"=> as
+	// some languages print it.
+	member = regexp.MustCompile(`(?i)\\*["'](` + secretName + `)\\*["']\s*(?::|=>)\s*`)
 
-	// name=value in queries and forms, also percent-encoded.
-	parameter = regexp.MustCompile(`(?i)(\b(?:` + secretName + `)(?:\[\])?(?:=|%3d))((?:[^\s&"'<>;,)}%]|%[013-9a-f][0-9a-f]|%2[0-57-9a-f])+)`)
+	// name=value in queries and forms, also percent-encoded; a scheme of
+	// authorization is part of the value.
+	parameter = regexp.MustCompile(`(?i)(\b(?:` + secretName + `)(?:\[\])?(?:=|%3d)(?:(?:bearer|basic|token)(?: +|\+|%20))?)((?:[^\s&"'<>;,)}%]|%[013-9a-f][0-9a-f]|%2[0-57-9a-f])+)`)
 
-	// Whole header lines.
-	header = regexp.MustCompile(`(?i)(\b(?:proxy-)?(?:authorization|(?:set-)?cookie)\s*:\s*)([^\r\n"'\\]+)`)
+	// Whole header lines; those of a digest hold quotes.
+	header = regexp.MustCompile(`(?i)(\b(?:proxy-)?(?:authorization|(?:set-)?cookie)\s*:\s*)(digest\s[^\r\n]+|[^\r\n"'\\]+)`)
 
-	// name: value in running text.
-	prose = regexp.MustCompile(`(?i)(\b(?:` + secretName + `)\s*:\s*)([^\s"',;&}\\]+)`)
+	// name: value in running text, and a value in quotes right behind its name.
+	prose  = regexp.MustCompile(`(?i)(\b(?:` + secretName + `|api key)\s*:\s*)([^\s"',;&}\\]+)`)
+	quoted = regexp.MustCompile("(?i)(\\b(?:" + secretName + "|api key)\\s*:?\\s*[\"'`])([^\\s\"'`\\\\]+)")
 
 	scheme = regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{6,})`)
 
-	// Tokens that show by their form what they are.
-	wellKnown = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?|\b[a-z]{2,5}_(?:live|test)_[A-Za-z0-9]{8,}`)
+	// Tokens that show by their form what they are: JSON web tokens, those with
+	// "live" or "test" in them, and what the secret scanners of Slack, GitHub,
+	// AWS, Google, webhook signers and HubSpot look for; private keys in PEM.
+	// Source: GitHub Docs, "Supported secret scanning patterns", 2026-09.
+	wellKnown = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?|\b[a-z]{2,5}_(?:live|test)_[A-Za-z0-9]{8,}` +
+		`|\bxox[a-z]-[A-Za-z0-9-]{10,}|\b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[A-Za-z0-9_-]{35}` +
+		`|\bwhsec_[A-Za-z0-9+/=]{16,}|\bpat-[a-z]{2}\d-[0-9a-f-]{36}`)
+	privateKey = regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
 
 	passwordName = regexp.MustCompile(`(?i)passw|passphrase|pwd`)
 )
@@ -87,6 +97,13 @@ func patterns(s string) string {
 		}
 		return g[0]
 	})
+	s = replace(s, quoted, func(g []string) string {
+		if looksRandom(g[2]) {
+			return g[1] + Mask
+		}
+		return g[0]
+	})
+	s = replace(s, privateKey, func(g []string) string { return g[1] + Mask + g[2] })
 	s = replace(s, scheme, func(g []string) string {
 		if looksRandom(g[2]) {
 			return g[1] + Mask
