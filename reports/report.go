@@ -70,7 +70,7 @@ func begin(name string, p Params, byDefault, accepted []string) (*Report, ledger
 		p.Since = p.Until.Add(-lastDays)
 	}
 	if !p.Since.Before(p.Until) {
-		errs = append(errs, fmt.Errorf("the window ends before it begins: since %s, until %s", stamp(p.Since), stamp(p.Until)))
+		errs = append(errs, &WindowError{p.Since, p.Until})
 	}
 	if len(p.By) == 0 {
 		p.By = byDefault
@@ -80,7 +80,7 @@ func begin(name string, p Params, byDefault, accepted []string) (*Report, ledger
 		case !slices.Contains(accepted, c):
 			errs = append(errs, &ByError{Report: name, Column: c, Accepted: accepted})
 		case slices.Contains(p.By[:i], c):
-			errs = append(errs, fmt.Errorf("report %s: column %q is named twice", name, c))
+			errs = append(errs, &ByError{Report: name, Column: c, Twice: true})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -96,14 +96,25 @@ func begin(name string, p Params, byDefault, accepted []string) (*Report, ledger
 	return r, ledger.ReportWindow{Since: r.Since, Until: r.Until, AsOf: r.AsOf, Filter: p.Filter, By: p.By}, nil
 }
 
-// ByError is a column that a report cannot be grouped by.
+// WindowError is a window that ends before it begins.
+type WindowError struct{ Since, Until time.Time }
+
+func (e *WindowError) Error() string {
+	return fmt.Sprintf("the window ends before it begins: since %s, until %s", stamp(e.Since), stamp(e.Until))
+}
+
+// ByError is a column that a report cannot be grouped by, or not Twice.
 type ByError struct {
 	Report   string
 	Column   string
+	Twice    bool
 	Accepted []string
 }
 
 func (e *ByError) Error() string {
+	if e.Twice {
+		return fmt.Sprintf("report %s: column %q is named twice", e.Report, e.Column)
+	}
 	return fmt.Sprintf("report %s cannot be grouped by %q; use one or more of %s", e.Report, e.Column, strings.Join(e.Accepted, ", "))
 }
 

@@ -114,7 +114,8 @@ func newRoot(a *app) *cobra.Command {
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		var empty []string
 		cmd.Flags().Visit(func(f *pflag.Flag) {
-			if f.Value.Type() == "string" && f.Value.String() == "" {
+			list, isList := f.Value.(pflag.SliceValue)
+			if f.Value.Type() == "string" && f.Value.String() == "" || isList && len(list.GetSlice()) == 0 {
 				empty = append(empty, "--"+f.Name)
 			}
 		})

@@ -73,8 +73,9 @@ func newInit(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
 		Short: "write a commented config and an empty ledger",
-		Long: `init writes reconcile.toml (or the file that --config names) with every key
-explained, and creates the embedded ledger beside it. It never overwrites.`,
+		Long: `init writes a short reconcile.toml (or the file that --config names), commented,
+and creates the embedded ledger beside it. It never overwrites. Every key there
+is stands in config.example.toml and docs/config.md.`,
 		Example: "  reconcile init\n  reconcile init --config ops/reconcile.toml",
 		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), a) },

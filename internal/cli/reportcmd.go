@@ -167,8 +167,12 @@ func (o reportOptions) run(ctx context.Context, a *app) error {
 		Filter: ledger.Filter{Workflow: o.workflow, Connector: o.connector, Operation: o.operation},
 	})
 	var by *reports.ByError
-	if errors.As(err, &by) {
+	var window *reports.WindowError
+	switch {
+	case errors.As(err, &by):
 		return usagef("--by: %w", err)
+	case errors.As(err, &window):
+		return usagef("--since: %w", err)
 	}
 	if err != nil {
 		return err
