@@ -37,7 +37,7 @@ func newAnswer(r *httpclient.Response) *answer {
 	v, err := decode(r.Body)
 	if err == nil {
 		a.doc.body = v
-		if name := repeatedMember(r.Body); name != "" {
+		if name, twice := repeatedMember(r.Body); twice {
 			// Source: RFC 8259, 4: readers differ, most take the last.
 			a.bad, a.twice = fmt.Errorf("the answer has the member %q twice, so what it says is not known", name), true
 		}
@@ -200,8 +200,8 @@ func (o *object) add(name []byte) bool {
 }
 
 // repeatedMember returns the first name that stands twice in one object of a
-// valid JSON text, "" if none does.
-func repeatedMember(b []byte) string {
+// valid JSON text, and whether there is one.
+func repeatedMember(b []byte) (name string, twice bool) {
 	var stack []object
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -230,11 +230,11 @@ func repeatedMember(b []byte) string {
 				name = []byte(text)
 			}
 			if stack[len(stack)-1].add(name) {
-				return string(name)
+				return string(name), true
 			}
 		}
 	}
-	return ""
+	return "", false
 }
 
 // records returns the records in an answer and whether it is one: an empty

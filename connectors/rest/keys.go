@@ -352,7 +352,7 @@ func (c *Connector) CheckPayload(operation string, keys []string, payload []byte
 	if op.send.req.body == bodyStored && len(payload) == 0 {
 		return findable, false, "there is no payload to send"
 	}
-	unseen := op.needsKey() && !op.send.req.placesKey()
+	unseen := op.needsKey() && !op.placesKey
 	if !op.sendsPayloadParts {
 		if unseen && !carried {
 			return findable, false, uncarried
@@ -393,7 +393,7 @@ func (op *operation) needsKey() bool { return op.foundByKey() && !op.info.Repeat
 // for the key in the send, or the key in the payload. Of an operation that is
 // only looked up, or whose payload is not known, nothing is.
 func (op *operation) carriesKeyIn(keys []string, payload []byte) bool {
-	if op.send == nil || op.send.req.placesKey() {
+	if op.send == nil || op.placesKey {
 		return true
 	}
 	return len(payload) == 0 && op.send.req.usesPayload() || showsIn(payload, keys)

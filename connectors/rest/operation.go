@@ -32,6 +32,8 @@ type operation struct {
 	keyUses             []keyUse
 	sendsIdempotencyKey bool
 	sendsPayloadParts   bool // a placeholder of the send reads the payload
+	placesKey           bool // the send has a place for our key
+	placesEffectiveKey  bool // the same, for {key} itself, which every send has
 }
 
 // block is a question and how its answer is read.
@@ -278,7 +280,9 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 	op.info = info
 	op.sendsIdempotencyKey = op.send != nil && op.send.req.uses("idempotency_key")
 	op.sendsPayloadParts = op.send != nil && op.send.req.namesPayload()
-	if op.send != nil && op.needsKey() && !op.send.req.placesKey() && !op.send.req.usesPayload() {
+	op.placesKey = op.send != nil && op.send.req.placesKey()
+	op.placesEffectiveKey = op.send != nil && op.send.req.uses("key")
+	if op.send != nil && op.needsKey() && !op.placesKey && !op.send.req.usesPayload() {
 		t.fail("send", "carries our key nowhere, so that what it makes could never be found by the lookup; put {key} where the system keeps it")
 	}
 	op.findKeyUses()

@@ -33,7 +33,7 @@ func (c *Connector) Send(ctx context.Context, s connectors.Send) connectors.Send
 	if err != nil {
 		return notSent(connectors.KindBadKey, "the request cannot be built: "+err.Error())
 	}
-	if op.needsKey() && !op.send.req.uses("key") && !shows(req, []string{s.Key, s.IdempotencyKey}) {
+	if op.needsKey() && !op.placesEffectiveKey && !shows(req, []string{s.Key, s.IdempotencyKey}) {
 		return notSent(connectors.KindBadKey, uncarried)
 	}
 	token, e := c.authorize(ctx, &req)
