@@ -1002,10 +1002,10 @@ func TestScenarios(t *testing.T) {
 			w := newWorld(t, open)
 			w.report(w.line("k", timeout))
 			w.runFor(4 * time.Minute)
-			e := w.want("k", ledger.StateSettled, "sent")
+			w.want("k", ledger.StateSettled, "sent")
 			w.sys.objects[1].merged = "survivor"
 			w.runFor(5 * time.Minute)
-			if e = w.want("k", ledger.StateSettled, "sent"); len(e.Flags) > 0 || e.RemoteID != "survivor" || e.Verify {
+			if e := w.want("k", ledger.StateSettled, "sent"); len(e.Flags) > 0 || e.RemoteID != "survivor" || e.Verify {
 				t.Errorf("flags %v, remote id %q", e.Flags, e.RemoteID)
 			}
 		},

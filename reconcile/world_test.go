@@ -2,6 +2,8 @@ package reconcile_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -223,9 +225,40 @@ func eachLedger(t *testing.T, f func(t *testing.T, open func(*fakeClock) ledger.
 		f(t, func(c *fakeClock) ledger.Store { return openLedger(t, "sqlite:"+file, c) })
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := pgtest.DB(t)
+		url := pgtest.Reused(t, migrated, emptied)
 		f(t, func(c *fakeClock) ledger.Store { return openLedger(t, url, c) })
 	})
+}
+
+// migrated makes a new database a ledger, and keeps how one begins.
+func migrated(url string) error {
+	s, err := sqlstore.Open(context.Background(), url, sqlstore.Options{AutoMigrate: true})
+	if err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return pgExec(url, `CREATE SCHEMA begin; CREATE TABLE begin.meta AS TABLE public.meta; UPDATE begin.meta SET value = '0' WHERE name = 'highest_seen'`)
+}
+
+// emptied makes a ledger as migrated left it.
+func emptied(url string) error {
+	return pgExec(url, `DO $$ DECLARE r record; BEGIN
+		FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'reconcile_schema' LOOP
+			EXECUTE format('DELETE FROM public.%I', r.tablename);
+		END LOOP;
+		INSERT INTO public.meta TABLE begin.meta;
+	END $$`)
+}
+
+func pgExec(url, statements string) error {
+	db, err := sql.Open("postgres", url)
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(statements)
+	return errors.Join(err, db.Close())
 }
 
 func openLedger(t *testing.T, url string, c *fakeClock) ledger.Store {
@@ -353,15 +386,37 @@ func (w *world) wantEffects(key string, effects, sends int) {
 	}
 }
 
-// settle runs passes, moving the clock to when something is next due, until
-// nothing is, or the time is over.
+// runFor runs a pass every 15 s, but for those in which nothing could be due.
 func (w *world) runFor(d time.Duration) {
 	w.t.Helper()
-	end := w.clock.Now().Add(d)
-	for w.clock.Now().Before(end) {
+	const step = 15 * time.Second
+	for left := d; left > 0; {
 		w.pass()
-		w.clock.advance(15 * time.Second)
+		n := max(min(w.idle(), left-step)/step, 0) * step
+		w.clock.advance(n + step)
+		left -= n + step
 	}
+}
+
+// idle is for how long nothing will be due.
+func (w *world) idle() time.Duration {
+	w.t.Helper()
+	es, err := w.store.Entries(context.Background(), ledger.Filter{}, "", 0, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	now, until := w.clock.Now(), time.Time{}
+	for _, e := range es {
+		for _, at := range []time.Time{e.NextAt, e.DueAt} {
+			if !at.IsZero() && (until.IsZero() || at.Before(until)) {
+				until = at
+			}
+		}
+	}
+	if until.IsZero() {
+		return 1 << 62
+	}
+	return until.Sub(now)
 }
 
 // person applies a person's action, which has to be allowed.

@@ -96,6 +96,60 @@ func Start(t testing.TB, settings map[string]string) *Server {
 	return s
 }
 
+// Reused returns the URL of a database that the tests of this binary use one
+// after the other, for suites of many small tests: a fresh one costs more than
+// most of them. prepare is given a new one once, and clean each that a test gives
+// back; where it fails, or the test has failed, the database is not used again.
+// All calls of a binary are to use the same two functions. On a server from
+// outside each test has a fresh database, as with DB: nothing may stay there.
+func Reused(t testing.TB, prepare, clean func(dbURL string) error) string {
+	t.Helper()
+	s, err := common()
+	check(t, err)
+	if s.group == nil {
+		u := s.DB(t)
+		if err := prepare(u); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	u := s.takeFree()
+	if u == "" {
+		if u, err = s.NewDB(); err == nil {
+			err = prepare(u)
+		}
+		if err != nil {
+			t.Fatalf("prepare test database: %v", err)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		if err := clean(u); err != nil {
+			t.Errorf("clean test database: %v", err)
+			return
+		}
+		s.mu.Lock()
+		s.free = append(s.free, u)
+		s.mu.Unlock()
+	})
+	return u
+}
+
+// takeFree takes a database that a test has given back; "" for none.
+func (s *Server) takeFree() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.free)
+	if n == 0 {
+		return ""
+	}
+	u := s.free[n-1]
+	s.free = s.free[:n-1]
+	return u
+}
+
 func check(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, errNoPrograms) {
@@ -119,6 +173,7 @@ type Server struct {
 
 	mu   sync.Mutex
 	proc *testproc.Process // nil while stopped
+	free []string          // databases given back, see Reused
 }
 
 // New starts a private server outside a test, as a benchmark command needs it;
