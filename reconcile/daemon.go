@@ -9,9 +9,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 	"github.com/google/uuid"
-	"github.com/robfig/cron/v3"
 
-	"github.com/recovery-ledger/reconcile/internal/duration"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -34,8 +32,7 @@ type Daemon struct {
 type daemonJob struct {
 	name     string
 	schedule string
-	every    time.Duration // of an interval; else zero
-	cron     cron.Schedule // of a cron line; else nil
+	table    timetable
 	steps    Steps
 }
 
@@ -61,15 +58,12 @@ func NewDaemon(e *Engine, s Schedule, grace time.Duration, log *slog.Logger) (*D
 				return
 			}
 		}
-		j := daemonJob{name: name, schedule: schedule, steps: step}
-		var err error
-		if j.every, err = duration.Parse(schedule); err != nil || j.every <= 0 {
-			j.every = 0
-			if j.cron, err = cron.ParseStandard(schedule); err != nil {
-				errs = append(errs, fmt.Errorf("schedule.%s: %q is neither an interval (\"30s\") nor a cron line (\"*/5 * * * *\"): %w", name, schedule, err))
-			}
+		table, err := newTimetable(schedule, d.zone)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("schedule.%s: %w", name, err))
+			return
 		}
-		d.jobs = append(d.jobs, j)
+		d.jobs = append(d.jobs, daemonJob{name: name, schedule: schedule, steps: step, table: table})
 	}
 	add("settle", s.Settle, Steps{Settle: true})
 	add("release", s.Release, Steps{Release: true})
@@ -94,21 +88,26 @@ func (d *Daemon) Explain(after time.Time, n int) []Run {
 	for _, j := range d.jobs {
 		at := after.In(d.zone)
 		for range n {
-			if j.cron != nil {
-				at = j.cron.Next(at)
-			} else {
-				at = at.Add(j.every)
-			}
+			at = j.table.next(at).at
 			rs = append(rs, Run{Job: j.name, Schedule: j.schedule, At: at})
 		}
 	}
 	return rs
 }
 
+// beat is how often the daemon looks at the clock. It goes by the time of day,
+// and not by timers, which stand still while a host sleeps.
+const beat = time.Second
+
+// late is how far behind its slot a run may begin without a word. A minute: as
+// long as a pass may well take.
+const late = time.Minute
+
 // Run runs the jobs until ctx is cancelled: each at once, then on its schedule.
-// Then it starts nothing new, waits for the pass under way (which stops by
-// itself, within grace), and returns nil. A job never overlaps itself or
-// another one; a panic in a pass is logged and ends that pass alone.
+// Slots that were missed, by a long pass or a host that slept, are made up for
+// by one run. Then it starts nothing new, waits for the pass under way (which
+// stops by itself, within grace), and returns nil. A job never overlaps itself
+// or another one; a panic in a pass is logged and ends that pass alone.
 func (d *Daemon) Run(ctx context.Context) error {
 	turn := make(chan struct{}, 1) // one pass at a time: whoever put the token in
 	sched, err := gocron.NewScheduler(gocron.WithLocation(d.zone), gocron.WithStopTimeout(time.Millisecond),
@@ -119,25 +118,28 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	for _, j := range d.jobs {
-		def := gocron.DurationJob(j.every)
-		if j.cron != nil {
-			def = gocron.CronJob(j.schedule, false)
-		}
-		task := func() {
-			if ctx.Err() != nil {
-				return
-			}
+	due := make([]slot, len(d.jobs))
+	now := clockOnTheWall()
+	for i := range due {
+		due[i] = slot{at: now}
+	}
+	task := func() {
+		for i, j := range d.jobs {
 			select {
 			case turn <- struct{}{}:
-				defer func() { <-turn }()
-				d.once(ctx, j)
 			case <-ctx.Done():
+				return
 			}
+			func() {
+				defer func() { <-turn }()
+				if d.reached(j, &due[i]) {
+					d.once(ctx, j)
+				}
+			}()
 		}
-		if _, err := sched.NewJob(def, gocron.NewTask(task), gocron.WithName(j.name), gocron.WithStartAt(gocron.WithStartImmediately())); err != nil {
-			return fmt.Errorf("daemon: job %s: %w", j.name, err)
-		}
+	}
+	if _, err := sched.NewJob(gocron.DurationJob(beat), gocron.NewTask(task), gocron.WithName("passes"), gocron.WithStartAt(gocron.WithStartImmediately())); err != nil {
+		return fmt.Errorf("daemon: %w", err)
 	}
 	sched.Start()
 	<-ctx.Done()
@@ -154,6 +156,29 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Warn("a call took longer than the grace period; its entry is looked at once its lease has ended")
 	}
 	return nil
+}
+
+// clockOnTheWall is the time of day, without the monotonic reading that would
+// win in comparisons.
+func clockOnTheWall() time.Time { return time.Now().Round(0) }
+
+// reached says whether a job's slot has come, and then sets its next one.
+func (d *Daemon) reached(j daemonJob, due *slot) bool {
+	now := clockOnTheWall()
+	if due.at.IsZero() || due.at.After(now) {
+		if j.table.every > 0 && due.at.Sub(now) > j.table.every {
+			due.at = now.Add(j.table.every) // the clock was set back
+		}
+		return false
+	}
+	if due.shifted {
+		d.log.Info("a slot was shifted by the change of clocks", "job", j.name, "at", due.at)
+	}
+	if now.Sub(due.at) > late {
+		d.log.Info("slots were missed; one run makes up for them", "job", j.name, "missed", 1+j.table.missed(due.at, now), "since", due.at)
+	}
+	*due = j.table.next(now)
+	return true
 }
 
 // once runs one pass of a job and logs one line.

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +79,35 @@ func TestDaemonRunsOnePassAtATime(t *testing.T) {
 		}
 		if most != 1 || passes < 8 {
 			t.Errorf("%d passes, at most %d at once", passes, most)
+		}
+		synctest.Wait()
+	})
+}
+
+// Slots that went by are made up for by one run, a pass that breaks off ends
+// nothing but itself, and the next slots come at their times.
+func TestDaemonMakesUpForMissedSlotsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var at []time.Duration
+		d := reconcile.DaemonOf(func(context.Context, reconcile.PassOptions) (reconcile.Tally, error) {
+			at = append(at, time.Since(began).Truncate(time.Minute))
+			switch len(at) {
+			case 2:
+				time.Sleep(3*time.Hour + 10*time.Minute) // as a host that was stopped
+			case 4:
+				panic("in the middle of a pass")
+			}
+			return reconcile.Tally{}, nil
+		}, reconcile.Schedule{Settle: "0 * * * *"}) // the bubble begins at midnight
+		ctx, stop := context.WithTimeout(t.Context(), 6*time.Hour+30*time.Minute)
+		defer stop()
+		if err := d.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{0, time.Hour, 4*time.Hour + 10*time.Minute, 5 * time.Hour, 6 * time.Hour}
+		if !slices.Equal(at, want) {
+			t.Errorf("ran at %v, want %v", at, want)
 		}
 		synctest.Wait()
 	})

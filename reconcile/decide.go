@@ -136,7 +136,7 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 		as, ch := mark(as, at, ledger.EffectNotDone, ledger.ClassRejected, ruleRejected)
 		as, ch = named(as, ch, l)
 		e = Summarize(undriven(e), as)
-		return Decided{Next: s.notDone(e, as, l.Reason), Attempts: ch}
+		return Decided{Next: s.notDone(e, as, l.Reason, false), Attempts: ch}
 
 	case ledger.FindingAbsent:
 		if e.Effect == ledger.EffectNotDone && e.State == ledger.StateEscalated {
@@ -150,7 +150,7 @@ func AfterLook(e ledger.Entry, as []ledger.Attempt, l Look, s Setting) Decided {
 		if e.LastClass == ledger.ClassAlreadyExists {
 			return Decided{Next: s.escalate(e, "already_exists: the system says so, but shows no record with our key"), Attempts: ch}
 		}
-		return Decided{Next: s.notDone(e, as, l.Reason), Attempts: ch}
+		return Decided{Next: s.notDone(e, as, l.Reason, e.Approved), Attempts: ch}
 	}
 	return Decided{Next: s.notVisible(e, as, l)}
 }
@@ -240,14 +240,14 @@ func mergedInto(rs []connectors.Record, id string) string {
 }
 
 // notDone goes on from a proven not_done: retryable if class and limits allow,
-// else as after_max_attempts says. What a person owns stays with the person,
-// and what a person wanted tried again is.
-func (s Setting) notDone(e ledger.Entry, as []ledger.Attempt, reason string) ledger.Entry {
+// else as after_max_attempts says. What a person owns stays with the person;
+// what a person wanted tried again is, where nothing new speaks against it.
+func (s Setting) notDone(e ledger.Entry, as []ledger.Attempt, reason string, wanted bool) ledger.Entry {
 	switch {
 	case e.State == ledger.StateEscalated:
 		e.Work, e.NextAt, e.Reason = ledger.WorkNone, time.Time{}, reason
 		return e
-	case e.Approved:
+	case wanted:
 		return ledger.Reopen(e, reason, s.Now)
 	}
 	next := AfterFailure(e, as, s.Policy, s.Op, s.Owners, s.Now)
@@ -454,11 +454,12 @@ func AfterSend(e ledger.Entry, as []ledger.Attempt, r connectors.SendResult, s S
 }
 
 // applied settles an entry as applied. Where another attempt than the one that
-// is done was in doubt, now or once, the system is looked at once more after a
-// quiet period: a second record is found and flagged, not hidden.
+// is done was in doubt, now or once, or the platform may still retry, the system
+// is looked at once more after a quiet period: a second record is found and
+// flagged, not hidden.
 func (s Setting) applied(e ledger.Entry, as []ledger.Attempt, by ledger.SettledBy, reason string) ledger.Entry {
 	next := ledger.Settle(e, ledger.OutcomeApplied, by, reason, s.Now)
-	if inDoubt(as) {
+	if inDoubt(as) || e.Driver == DriverPlatform {
 		next = s.lookOnceMore(next)
 	}
 	return next
@@ -582,6 +583,9 @@ func AfterRelease(e ledger.Entry, holds bool, s Setting) ledger.Entry {
 	return ledger.Wait(e, e.Reason, later(s.Now.Add(siblingWait(s.Policy)), s.Now))
 }
 
+// overdueWith comes between why a person has an entry and who had it before.
+const overdueWith = " (overdue with "
+
 // AfterOverdue says what becomes of an escalated entry whose due time passed.
 func AfterOverdue(e ledger.Entry, s Setting) ledger.Entry {
 	x := escalation(e, s.Policy, s.Owners, s.Now)
@@ -589,7 +593,11 @@ func AfterOverdue(e ledger.Entry, s Setting) ledger.Entry {
 	reason := e.Reason
 	if next := s.Owners[e.Owner].Next; next != "" {
 		x.Owner = next
-		reason = ledger.ReasonCode(e.Reason) + ": overdue with " + e.Owner
+		why, _, _ := strings.Cut(e.Reason, overdueWith)
+		reason = why + overdueWith + e.Owner + ")"
+		if why == ledger.ReasonCode(why) {
+			reason = why + ":" + overdueWith + e.Owner + ")"
+		}
 	}
 	if !x.Due.After(s.Now) { // a due of 0 would be overdue at once, for ever
 		x.Due = s.Now.Add(LookIn)

@@ -284,3 +284,7 @@ func alertLane(name string) string { return "lane:" + name }
 // lookupLane is the name under which the lookup of one operation is paused
 // alone: its control was not found.
 func lookupLane(lane, operation string) string { return lane + "/" + operation }
+
+// checkLane is the name under which the checks of one operation are paused
+// alone: they cannot be read.
+func checkLane(lane, operation string) string { return lookupLane(lane, operation) + "/check" }

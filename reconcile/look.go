@@ -79,6 +79,16 @@ func query(e ledger.Entry, op connectors.Operation) connectors.Query {
 	return q
 }
 
+// queryAt is the question about an entry at a moment: where nothing says when an
+// attempt can no longer have been made, it may have been until then.
+func queryAt(e ledger.Entry, op connectors.Operation, now time.Time) connectors.Query {
+	q := query(e, op)
+	if e.Unbounded {
+		q.Until = later(q.Until, now)
+	}
+	return q
+}
+
 // ask puts the question about entries of one operation, in one call where the
 // system takes several. Each result stands for itself; an error is trouble with
 // the ledger.
@@ -91,7 +101,7 @@ func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op 
 			return nil, err
 		}
 		for i, s := range es {
-			out[i] = askOne(ctx, ck, c, query(s.Entry, op))
+			out[i] = askOne(ctx, ck, c, queryAt(s.Entry, op, ck.now()))
 			out[i].control = ctl
 		}
 		return out, nil
@@ -109,7 +119,7 @@ func (e *Engine) ask(ctx context.Context, ck *clock, c connectors.Connector, op 
 		}
 		qs := make([]connectors.Query, 0, n+1)
 		for _, s := range es[from : from+n] {
-			qs = append(qs, query(s.Entry, op))
+			qs = append(qs, queryAt(s.Entry, op, ck.now()))
 		}
 		if ride {
 			qs = append(qs, cq)

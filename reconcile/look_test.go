@@ -3,6 +3,8 @@ package reconcile
 import (
 	"testing"
 	"time"
+
+	"github.com/recovery-ledger/reconcile/ledger"
 )
 
 // A ledger that is busy answers late: the time it gave was true at some moment
@@ -16,5 +18,18 @@ func TestLedgerTimeLiesBetweenTwoBounds(t *testing.T) {
 	}
 	if got := c.now(); got.Before(at(5 * time.Second)) {
 		t.Errorf("a wait begins %s after the reading, want at least 5s", got.Sub(t0))
+	}
+}
+
+// A system that is asked by a span of time is asked for all in which the action
+// can have been made.
+func TestQueryEndsNoSoonerThanTheLastAttempt(t *testing.T) {
+	e, as := timedOut()
+	if got, want := queryAt(e, testOp(), at(time.Hour)).Until, t0.Add(time.Minute); !got.Equal(want) {
+		t.Errorf("bounded: until %s, want %s", got, want)
+	}
+	as = append(as, ledger.Attempt{AttemptID: "a2", Status: ledger.AttemptStarted, Effect: ledger.EffectUnknown, StartedAt: t0, ReceivedAt: t0, Sends: 1})
+	if got, want := queryAt(Summarize(e, as), testOp(), at(time.Hour)).Until, at(time.Hour); !got.Equal(want) {
+		t.Errorf("unbounded: until %s, want %s", got, want)
 	}
 }

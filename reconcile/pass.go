@@ -606,7 +606,9 @@ func (r *run) flagDuplicate(ctx context.Context, key, other string) error {
 // late brings the result of our own send to an entry that somebody else has
 // moved meanwhile.
 func (r *run) late(ctx context.Context, b became) error {
-	_, err := r.e.store.Change(ctx, b.ch.Lease.ActionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
+	var was ledger.State
+	e, err := r.e.store.Change(ctx, b.ch.Lease.ActionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
+		was = cur.Entry.State
 		op := connectors.Operation{}
 		if c := r.e.conns[cur.Entry.Connector]; c != nil {
 			op, _ = c.Info().Operation(cur.Entry.Operation)
@@ -619,10 +621,13 @@ func (r *run) late(ctx context.Context, b became) error {
 		}
 		return rec, nil
 	})
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil
+	if err != nil {
+		return ignoreNotFound(err)
 	}
-	return err
+	if e.Outcome == ledger.OutcomeApplied && e.OutcomeKey != "" && was != e.State {
+		return r.bothApplied(ctx, []ledger.Entry{e})
+	}
+	return nil
 }
 
 func (r *run) track(ls []ledger.Lease) {

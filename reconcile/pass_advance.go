@@ -335,11 +335,25 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 	return r.send(ctx, st, j, c, applied[0].Entry, as)
 }
 
-// check reads what must still be true, and keeps the lane's breaker.
+// check reads what must still be true. Checks have a breaker of their own: where
+// they cannot be read, what needs none goes on. What speaks against the
+// credential pauses the lane itself.
 func (r *run) check(ctx context.Context, st *stage, j job, e ledger.Entry, p Policy, want []connectors.CheckName) ([]connectors.Verdict, error) {
 	checker, ok := j.conn.(connectors.Checker)
 	if !ok {
 		return nil, nil
+	}
+	own := checkLane(st.name, j.op.Name)
+	ln, err := r.e.lanes.Load(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	if ln.PausedUntil.After(r.ck.now()) {
+		vs := make([]connectors.Verdict, len(want))
+		for i, c := range want {
+			vs[i] = connectors.Verdict{Check: c, Kind: connectors.VerdictUnread, Detail: "not asked, after " + ln.PauseReason}
+		}
+		return vs, nil
 	}
 	vs := checker.Check(ctx, connectors.CheckQuery{Query: query(e, j.op), Channel: p.Channel, Want: want})
 	if ctx.Err() != nil {
@@ -351,22 +365,28 @@ func (r *run) check(ctx context.Context, st *stage, j job, e ledger.Entry, p Pol
 			read = read || v.Kind != connectors.VerdictUnread
 			continue
 		}
-		ce := asError(v.Err)
-		ln, alerted, err := r.e.lanes.Failed(ctx, st.name, ce)
+		ce, name := asError(v.Err), own
+		atOnce, _ := pausesAtOnce(ce)
+		if atOnce {
+			name = st.name
+		}
+		ln, alerted, err := r.e.lanes.Failed(ctx, name, ce)
 		if err != nil {
 			return vs, err
 		}
 		if ln.PausedUntil.After(r.ck.now()) {
-			st.halt()
+			if atOnce {
+				st.halt()
+			}
 			if alerted {
-				r.note("lane %q is paused until %s: %s", st.name, ln.PausedUntil.Format(time.RFC3339), ce.Error())
+				r.note("lane %q is paused until %s: %s", name, ln.PausedUntil.Format(time.RFC3339), ce.Error())
 			}
 		}
 		r.count(func(c *Counts) { c.CouldNotAsk++ })
 		return vs, nil
 	}
 	if read {
-		return vs, r.e.lanes.OK(ctx, st.name)
+		return vs, errors.Join(r.e.lanes.OK(ctx, own), r.e.lanes.OK(ctx, st.name))
 	}
 	return vs, nil
 }

@@ -593,8 +593,8 @@ func TestPass(t *testing.T) {
 			w.clock.advance(25 * time.Hour)
 			w.pass()
 			e := w.want("k", ledger.StateEscalated, "mismatch")
-			if e.Owner != "lead" || e.OriginalOwner != "revops" || !e.DueAt.After(w.clock.Now()) {
-				t.Errorf("owner %q first %q due %s", e.Owner, e.OriginalOwner, e.DueAt)
+			if e.Owner != "lead" || e.OriginalOwner != "revops" || !e.DueAt.After(w.clock.Now()) || e.Reason != "mismatch: amount differs (overdue with revops)" {
+				t.Errorf("owner %q first %q due %s, %q", e.Owner, e.OriginalOwner, e.DueAt, e.Reason)
 			}
 		},
 		"every check is kept with the history of the change it allowed or stopped": func(t *testing.T, open func(*fakeClock) ledger.Store) {

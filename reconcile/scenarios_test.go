@@ -1009,6 +1009,112 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("flags %v, remote id %q", e.Flags, e.RemoteID)
 			}
 		},
+		"the workflow runs again under another key while the first waits to be tried again: the first waits for what becomes of that": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			equal := func(key, attempt string) string {
+				l := strings.Replace(w.line(key, attempt), fmt.Sprintf(`{"amount":10,"for":%q}`, key), `{"amount":10}`, 1)
+				return strings.Replace(l, `"owner"`, `"record_id":"form-1","owner"`, 1)
+			}
+			w.report(equal("run_1:create", limited))
+			w.clock.advance(10 * time.Second)
+			w.report(equal("run_2:create", timeout))
+			w.sys.make("run_2:create", "late")
+			w.sys.lag = 2 * time.Minute
+			w.runFor(time.Minute)
+			w.want("run_1:create", ledger.StateRetryable, "look_alike: waits behind run_2:create")
+			w.runFor(5 * time.Minute)
+			w.want("run_2:create", ledger.StateSettled, "found")
+			w.want("run_1:create", ledger.StateEscalated, "look_alike: run_2:create")
+			w.wantEffects("run_1:create", 0, 0)
+		},
+		"two equal records, both known not done: they do not wait for each other": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Unique = true }))
+			equal := func(key, attempt string) string {
+				l := strings.Replace(w.line(key, attempt), fmt.Sprintf(`{"amount":10,"for":%q}`, key), `{"amount":10}`, 1)
+				return strings.Replace(l, `"owner"`, `"record_id":"form-1","owner"`, 1)
+			}
+			w.report(equal("k1", limited), equal("k2", `"status":"started"`))
+			w.runFor(time.Hour) // the second is not proven, and may be sent all the same
+			w.want("k1", ledger.StateSettled, "sent")
+			w.want("k2", ledger.StateEscalated, "look_alike")
+			w.wantEffects("k1", 1, 1)
+		},
+		"found while the platform retries: looked at once more after its end, and a second record is flagged": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			until := w.clock.Now().Add(30 * time.Minute).Format(time.RFC3339)
+			w.report(strings.Replace(w.line("k", timeout), `"owner"`, fmt.Sprintf(`"driver":"platform","driver_until":%q,"owner"`, until), 1))
+			w.sys.make("k", "1")
+			w.runFor(time.Minute)
+			w.want("k", ledger.StateSettled, "found")
+			w.sys.make("k", "2") // the platform did not see the first answer
+			w.runFor(40 * time.Minute)
+			if e := w.want("k", ledger.StateSettled, "duplicate: 2 live records"); !e.HasFlag(ledger.FlagDuplicate) {
+				t.Errorf("flags %v", e.Flags)
+			}
+		},
+		"a person retries, and the look finds it declined: the person again, not another charge": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Canary = "" }))
+			w.report(w.line("k", timeout))
+			for range 14 {
+				w.pass()
+				w.clock.advance(6 * time.Hour)
+			}
+			w.want("k", ledger.StateEscalated, "outcome_unknown")
+			w.person("k", reconcile.PersonAction{Action: ledger.ActionRetry})
+			w.sys.make("k", "ch-1", func(o *object) { o.standing = connectors.StandingRejected })
+			w.pass()
+			w.want("k", ledger.StateEscalated, "permanent: rejected")
+			w.person("k", reconcile.PersonAction{Action: ledger.ActionRetry})
+			w.runFor(time.Minute)
+			e := w.want("k", ledger.StateSettled, "sent")
+			if len(e.Keys) != 2 || w.sys.sent[0].IdempotencyKey != e.Keys[1] {
+				t.Errorf("keys %v", e.Keys)
+			}
+		},
+		"K02 the consent service is down for ten minutes: what needs consent waits, at a bounded number of calls, and the rest goes out": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Checks = []connectors.CheckName{connectors.CheckConsent} }))
+			reset := w.rec.Policies.List[0]
+			reset.Match, reset.Consent = reconcile.Match{Step: "reset"}, reconcile.CheckNone
+			w.rec.Policies.List = append([]reconcile.Policy{reset}, w.rec.Policies.List...)
+			w.engine = w.newEngine("one", w.store)
+			down := true
+			w.sys.checkAs = func(connectors.CheckQuery) []connectors.Verdict {
+				v := connectors.Verdict{Check: connectors.CheckConsent, Kind: connectors.VerdictPass}
+				if down {
+					v.Kind, v.Err = connectors.VerdictUnread, &connectors.Error{Kind: connectors.KindUnavailable, HTTPStatus: 503}
+				}
+				return []connectors.Verdict{v}
+			}
+			var lines []string
+			for i := range 40 {
+				lines = append(lines, w.line(fmt.Sprintf("m%02d:news", i), limited))
+			}
+			for i := range 5 {
+				lines = append(lines, w.line(fmt.Sprintf("p%d:reset", i), limited))
+			}
+			w.report(lines...)
+			w.clock.advance(time.Minute)
+			notes := w.pass().Notes
+			for i := range 5 {
+				w.want(fmt.Sprintf("p%d:reset", i), ledger.StateSettled, "sent")
+			}
+			for w.clock.advance(15 * time.Second); w.sys.checks < 1000 && w.clock.Now().Before(start.Add(time.Hour+11*time.Minute)); w.clock.advance(15 * time.Second) {
+				notes = append(notes, w.pass().Notes...)
+			}
+			for i := range 40 {
+				if e := w.want(fmt.Sprintf("m%02d:news", i), ledger.StateRetryable, "check_unread: consent"); e.AttemptCount != 1 {
+					t.Errorf("%d attempts", e.AttemptCount)
+				}
+			}
+			if w.sys.checks > 80 || len(notes) != 1 {
+				t.Errorf("%d checks, notes %q", w.sys.checks, notes)
+			}
+			down = false
+			w.runFor(10 * time.Minute)
+			for i := range 40 {
+				w.want(fmt.Sprintf("m%02d:news", i), ledger.StateSettled, "sent")
+			}
+		},
 	}
 	for name, f := range tests {
 		t.Run(name, func(t *testing.T) {

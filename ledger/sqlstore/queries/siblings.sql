@@ -22,11 +22,12 @@ SELECT x.id, x.kind, x.action_key, x.state, x.effect, x.outcome, x.remote_id, x.
          WHERE e.id {any id} AND e.outcome_key <> '' AND h.outcome_key <> '') AS x
  WHERE x.place <= 50
 UNION ALL
--- Older, and still open.
+-- Older, and still open; or newer, and perhaps done.
 SELECT e.id, 'look_alike', {sibling columns}, 0
   FROM entry AS e
   JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
-         WHERE {same record} AND {same content} AND l.settled_at = 0 AND l.id < e.id LIMIT 1)
+         WHERE {same record} AND {same content} AND l.settled_at = 0 AND l.id <> e.id
+           AND (l.id < e.id OR l.effect <> 'not_done' AND l.state NOT IN ('retryable', 'ready')) LIMIT 1)
  WHERE e.id {any id} AND e.outcome_key = ''
 UNION ALL
 -- Applied since this one came: it was open then.
