@@ -96,10 +96,27 @@ type parser struct {
 	payload []byte
 	text    bool // payload came as payload_text
 	given   [2]bool
-	digest  string   // of an export
-	inEntry [][]byte // known members of the record seen so far
-	inTry   [][]byte // known members of the attempt being read
+	digest  string // of an export
+	inEntry uint64 // known members of the record seen so far, by memberBits
+	inTry   uint64 // likewise of the attempt being read
 }
+
+// memberBits has a bit for each member that a record, an export or an attempt
+// may hold: what is read without being here could stand twice.
+var memberBits = func() map[string]uint64 {
+	m := map[string]uint64{}
+	for i, name := range []string{
+		"action_key", "workflow", "workflow_version", "run_id", "step_id", "connector", "operation", "record_id", "subject", "outcome_key",
+		"owner", "provider_key", "idempotency_key", "replaces", "risk", "driver", "driver_until", "occurred_at", "payload", "payload_text",
+		"payload_type", "attempts",
+		"export", "state", "effect", "outcome", "flags", "keys", "evidence", "history", "ledger", "payload_digest", "payload_base64",
+		"attempt_id", "started_at", "finished_at", "send_by", "status", "http_status", "sends", "final", "error_class", "error_code",
+		"retry_after", "remote_id", "message",
+	} {
+		m[name] = 1 << i
+	}
+	return m
+}()
 
 // fail notes a mistake in a member of the object being read.
 func (p *parser) fail(name, format string, args ...any) {
@@ -126,14 +143,12 @@ func (p *parser) failed(name string) bool {
 }
 
 // once notes a known member of the object being read, and refuses a second one.
-func (p *parser) once(seen *[][]byte, name []byte) {
-	for _, n := range *seen {
-		if bytes.Equal(n, name) {
-			p.fail(string(name), "stands twice; readers differ on which one holds, so write it once")
-			return
-		}
+func (p *parser) once(seen *uint64, name []byte) {
+	bit := memberBits[string(name)]
+	if *seen&bit != 0 {
+		p.fail(string(name), "stands twice; readers differ on which one holds, so write it once")
 	}
-	*seen = append(*seen, name)
+	*seen |= bit
 }
 
 func (p *parser) member(name, val []byte) {
@@ -284,7 +299,7 @@ func (p *parser) attempts(val []byte) {
 			p.fail("", "must be an object; got %s", kindOf(el))
 		default:
 			a := RecordAttempt{Sends: 1}
-			p.inTry = p.inTry[:0]
+			p.inTry = 0
 			members(el, func(name, v []byte) { p.attemptMember(&a, name, v) })
 			if a.Status == "" && !p.failed(p.path("status")) {
 				p.fail("status", "missing; write ok, error, unknown or started")
@@ -764,17 +779,20 @@ func members(obj []byte, f func(name, val []byte)) {
 func repeated(b []byte, skip string) (path string, found bool) {
 	type level struct {
 		object bool
-		names  [][]byte
+		from   int             // its names are names[from:], up to those of the next level
 		index  map[string]bool // of many names
 	}
-	var stack []level
+	var levels [8]level
+	var room [32][]byte
+	stack, names := levels[:0], room[:0]
 	name := false // a name comes next
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '{', '[':
 			name = b[i] == '{'
-			stack = append(stack, level{object: name})
+			stack = append(stack, level{object: name, from: len(names)})
 		case '}', ']':
+			names = names[:stack[len(stack)-1].from]
 			stack, name = stack[:len(stack)-1], false
 		case ',':
 			name = len(stack) > 0 && stack[len(stack)-1].object
@@ -787,28 +805,30 @@ func repeated(b []byte, skip string) (path string, found bool) {
 				if bytes.IndexByte(n, '\\') >= 0 {
 					n, _ = decode(b[i:j], true)
 				}
-				twice := false
 				if l.index != nil {
-					twice = l.index[string(n)]
+					found, l.index[string(n)] = l.index[string(n)], true
 				} else {
-					twice = slices.ContainsFunc(l.names, func(o []byte) bool { return bytes.Equal(o, n) })
+					found = slices.ContainsFunc(names[l.from:], func(o []byte) bool { return bytes.Equal(o, n) })
 				}
-				if l.names = append(l.names, n); twice {
+				names = append(names, n)
+				if found {
 					var parts []string
-					for _, l := range stack {
-						if k := len(l.names); k > 0 {
-							parts = append(parts, shownName(l.names[k-1]))
+					for k, l := range stack {
+						last := len(names)
+						if k+1 < len(stack) {
+							last = stack[k+1].from
+						}
+						if last > l.from {
+							parts = append(parts, shownName(names[last-1]))
 						}
 					}
 					return strings.Join(parts, "."), true
 				}
-				if l.index == nil && len(l.names) > 16 {
-					l.index = make(map[string]bool, 2*len(l.names))
-					for _, o := range l.names {
+				if l.index == nil && len(names)-l.from > 16 {
+					l.index = make(map[string]bool, 64)
+					for _, o := range names[l.from:] {
 						l.index[string(o)] = true
 					}
-				} else if l.index != nil {
-					l.index[string(n)] = true
 				}
 				if skip != "" && string(n) == skip {
 					j = end(b, blanks(b, blanks(b, j)+1))

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +204,36 @@ func TestAMemberThatStandsTwice(t *testing.T) {
 		}
 		if got := strings.Join(r.Doubts, "; "); !strings.HasPrefix(got, c.dbt) || c.dbt == "" && got != "" {
 			t.Errorf("%s: %s\n got doubts %q\nwant %q", name, c.line, got, c.dbt)
+		}
+	}
+}
+
+// Every member that is read is also noticed when it stands twice.
+func TestEveryKnownMemberMayStandOnce(t *testing.T) {
+	if len(memberBits) > 64 {
+		t.Fatal("more members than bits")
+	}
+	for name := range memberBits {
+		twice := `"` + name + `":null,"` + name + `":null`
+		var refused bool
+		for _, line := range []string{with(twice + `,"export":1`), attempt(twice + `,"status":"ok"`)} {
+			_, errs := ParseRecord([]byte(line), ParseOptions{Restore: true})
+			refused = refused || slices.ContainsFunc(errs, func(e FieldError) bool { return strings.Contains(e.Message, "stands twice") })
+		}
+		if !refused {
+			t.Errorf("%s is read twice", name)
+		}
+	}
+	src, err := os.ReadFile("parse.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All of them stand in the cases of the three functions that read members.
+	for _, c := range regexp.MustCompile(`(?m)^\tcase ("[a-z_]+"(?:, "[a-z_]+")*):`).FindAllStringSubmatch(string(src), -1) {
+		for name := range strings.SplitSeq(c[1], ", ") {
+			if memberBits[strings.Trim(name, `"`)] == 0 {
+				t.Errorf("%s has no bit in memberBits", name)
+			}
 		}
 	}
 }
