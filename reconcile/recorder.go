@@ -171,6 +171,11 @@ func (r *Recorder) entry(rec ledger.Record, now time.Time, d *ledger.Recording) 
 	}
 	e.Keys = []string{e.ProviderKey}
 	e.KeyGuard = r.guard(e)
+	if deriver != nil && len(e.Payload) > 0 {
+		if findable, _, why := deriver.CheckPayload(e.Operation, e.Keys, e.Payload); !findable && why != "" {
+			d.Warnings = append(d.Warnings, "payload: "+why+"; kept, but no look can find it, so that an unknown outcome goes to a person")
+		}
+	}
 	return e
 }
 

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,12 @@ func (c described) CheckKey(_, key string) error {
 	return nil
 }
 
-func (described) CheckPayload(string, []string, []byte) (bool, bool, string) { return true, true, "" }
+func (described) CheckPayload(_ string, _ []string, payload []byte) (findable, sendable bool, why string) {
+	if bytes.Contains(payload, []byte(`"keyless"`)) {
+		return false, false, "our key is not in it"
+	}
+	return true, true, ""
+}
 
 func recorder(change ...func(*connectors.Operation, *Policy)) *Recorder {
 	op, p := testOp(), retrying()
@@ -249,7 +255,10 @@ func TestRecorder(t *testing.T) {
 			return len(d.last.Warnings) == 1 && strings.HasPrefix(d.last.Warnings[0], "subject: ")
 		})},
 		"an owner that was named stays": {[]string{`"owner":"revops",` + timeoutA1, `"owner":"sales"`}, nil, both(verdict(ledger.RecordedUnchanged), entry(func(e ledger.Entry) bool { return e.Owner == "revops" && e.OriginalOwner == "revops" }))},
-		"a class that is none":          {[]string{strings.Replace(timeoutA1, `"status"`, `"error_class":"Boom","status"`, 1)}, nil, func(d *told) bool { return len(d.last.Warnings) == 1 && d.cur.Entry.LastClass == ledger.ClassTimeout }},
+		"a payload in which no look finds our key": {[]string{`"payload":{"keyless":1},` + timeoutA1}, nil, both(verdict(ledger.RecordedNew), func(d *told) bool {
+			return len(d.last.Warnings) == 1 && strings.HasPrefix(d.last.Warnings[0], "payload: our key is not in it; kept, ")
+		})},
+		"a class that is none": {[]string{strings.Replace(timeoutA1, `"status"`, `"error_class":"Boom","status"`, 1)}, nil, func(d *told) bool { return len(d.last.Warnings) == 1 && d.cur.Entry.LastClass == ledger.ClassTimeout }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.r

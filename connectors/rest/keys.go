@@ -320,7 +320,8 @@ func (c *Connector) CheckPayload(operation string, keys []string, payload []byte
 	}
 	findable, sendable = op.lookup != nil, op.send != nil
 	var doc document
-	if len(op.carries) > 0 || op.send != nil && op.send.takes != nil {
+	// What the workflow sent is not known where the record kept no payload.
+	if known := len(payload) > 0; known && (len(op.carries) > 0 || op.send != nil && op.send.takes != nil) {
 		body, err := decode(payload)
 		if err != nil {
 			return false, false, "the payload is not JSON, so our key cannot stand in it"
@@ -329,7 +330,7 @@ func (c *Connector) CheckPayload(operation string, keys []string, payload []byte
 	}
 	for _, path := range op.carries {
 		shown := path.texts(doc)
-		if !slices.ContainsFunc(shown, func(s string) bool { return slices.Contains(keys, s) }) {
+		if len(payload) > 0 && !slices.ContainsFunc(shown, func(s string) bool { return slices.Contains(keys, s) }) {
 			return false, false, fmt.Sprintf("our key does not stand at %s in the payload, so the action cannot be found again", path.text)
 		}
 	}
