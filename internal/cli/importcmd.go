@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sort"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,10 +36,11 @@ func newImport(a *app) *cobra.Command {
 		Long: `import records one action per line. The same file may be imported again: what is
 recorded already is merged. A line that cannot be recorded is named on stderr as
 FILE:LINE: field: message, and stops nothing else; with one or more of them the
-exit code is 1. "-" reads stdin.`,
+exit code is 1. "-" reads stdin; what it gives is recorded as soon as it pauses.`,
 		Example: `  reconcile import failures.jsonl
   reconcile import monday.jsonl tuesday.jsonl --output json
-  kubectl logs worker | grep '^{' | reconcile import -`,
+  kubectl logs worker | grep '^{' | reconcile import -
+  tail -F failures.jsonl | reconcile import -`,
 		Args: atLeastOne("FILE (or - for stdin)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = args
@@ -92,12 +94,17 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	parse := s.parseOptions(now)
 	bar := a.progress(progressBytes, o.size())
 	defer bar.done()
 	decide := s.recorder().Decide
 	im := &importer{
-		parse:   func(line []byte) (ledger.Record, []ledger.FieldError) { return ledger.ParseRecord(line, parse) },
+		parse: func(line []byte) (ledger.Record, []ledger.FieldError) {
+			received := parse
+			received.Now = now.Add(time.Since(began)) // an input that is followed may last for days
+			return ledger.ParseRecord(line, received)
+		},
 		workers: min(runtime.GOMAXPROCS(0), 4),
 		writers: 2, // one is made ready while the database works on the other
 		record: func(ctx context.Context, recs []ledger.Record) ([]ledger.Recorded, error) {
@@ -202,6 +209,23 @@ func newStdin(ctx context.Context, r io.Reader) *stdin {
 		}
 	}()
 	return s
+}
+
+// soon implements follower.
+func (s *stdin) soon(d time.Duration) bool {
+	if len(s.rest) > 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case s.rest = <-s.got: // nothing at the end of the input, which Read tells
+		return true
+	case <-s.ctx.Done():
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 func (s *stdin) Read(p []byte) (int, error) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/recovery-ledger/reconcile/ledger"
 )
@@ -288,9 +289,19 @@ func (im *importer) warn(text, source string, line int) {
 // anybody reads.
 const importWarningKinds = 50
 
+// importPause is how long a source may say nothing before the lines it has given
+// are recorded: what is followed (tail -f, a log) is in the ledger at once.
+const importPause = 200 * time.Millisecond
+
+// follower is a reader that can tell whether more comes soon.
+type follower interface {
+	// soon waits for more, at most d; the end of the input is more too.
+	soon(d time.Duration) bool
+}
+
 // readChunks cuts r into batches of lines and gives each to next, until next
-// returns false. Blank lines are left out; a byte order mark and carriage
-// returns are taken off.
+// returns false. A batch ends early where r is a follower and pauses. Blank
+// lines are left out; a byte order mark and carriage returns are taken off.
 func readChunks(r io.Reader, lineMax int, next func(*importChunk) bool) error {
 	br := bufio.NewReaderSize(r, 256<<10)
 	chunk := func() *importChunk {
@@ -298,7 +309,14 @@ func readChunks(r io.Reader, lineMax int, next func(*importChunk) bool) error {
 	}
 	c := chunk()
 	no := 0
+	followed, _ := r.(follower)
 	for {
+		if followed != nil && len(c.lines) > 0 && br.Buffered() == 0 && !followed.soon(importPause) {
+			if !next(c) {
+				return nil
+			}
+			c = chunk()
+		}
 		text, size, long, err := readLine(br, lineMax)
 		if size > 0 || err == nil {
 			no++

@@ -57,6 +57,41 @@ func newFakeImport() *fakeImport {
 	return f
 }
 
+// What a followed input has given is recorded before it gives more, and counted
+// though it is interrupted.
+func TestImportFollows(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	pr, pw := io.Pipe()
+	defer pw.Close()
+	f := newFakeImport()
+	recorded := make(chan string)
+	plain := f.record
+	f.record = func(ctx context.Context, recs []ledger.Record) ([]ledger.Recorded, error) {
+		for _, r := range recs {
+			recorded <- r.ActionKey
+		}
+		return plain(ctx, recs)
+	}
+	ended := make(chan error)
+	go func() { ended <- f.file(ctx, "stdin", newStdin(ctx, pr)) }()
+	for _, line := range []string{"a", "b", "c"} {
+		if _, err := io.WriteString(pw, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-recorded; got != line {
+			t.Fatalf("got %q, want %q", got, line)
+		}
+	}
+	stop(ErrInterrupted)
+	if err := <-ended; !errors.Is(err, ErrInterrupted) {
+		t.Errorf("ended with %v", err)
+	}
+	if want := (importCounts{Read: 3, New: 3}); f.counts != want {
+		t.Errorf("got %+v, want %+v", f.counts, want)
+	}
+}
+
 func TestImportFile(t *testing.T) {
 	cases := map[string]struct {
 		in      string
