@@ -258,8 +258,11 @@ func (c *campaign) points(slot int) string {
 
 func (c *campaign) stopFor(r *rand.Rand) time.Duration {
 	quiet := c.Call + c.Lands + c.Visible
-	if c.AtWire || r.IntN(8) == 0 {
-		// Long enough for somebody else to prove absence and send.
+	switch {
+	case c.AtWire:
+		// Mostly long enough for somebody else to prove absence and send.
+		return 2*quiet + time.Duration(r.Float64()*float64(quiet))
+	case r.IntN(8) == 0:
 		return quiet + time.Duration(r.Float64()*2*float64(quiet))
 	}
 	return time.Duration((0.2 + 2.3*r.Float64()) * float64(c.Lease))

@@ -587,3 +587,35 @@ func TestTransactionsAreRepeated(t *testing.T) {
 		t.Errorf("refused again and again: %v, %v", got.Leases, err)
 	}
 }
+
+// TestAConnectionLostWithinACopy: the transaction ends with an error, and the
+// next one has another connection.
+func TestAConnectionLostWithinACopy(t *testing.T) {
+	s := opened(t, pgtest.DB(t), Options{})
+	ctx := t.Context()
+	row := rowsOf(historyLayout, []ledger.History{{EntryID: 1, No: 1, To: ledger.StateAmbiguous, Class: ledger.ReportWaiting}})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.once(ctx, func(tx *txn) error {
+			var pid int
+			if err := tx.GetContext(ctx, &pid, "SELECT pg_backend_pid()"); err != nil {
+				return err
+			}
+			if _, err := s.r.ExecContext(ctx, "SELECT pg_terminate_backend($1, 10000)", pid); err != nil {
+				return err
+			}
+			return s.insert(ctx, tx, "history_add", historyLayout, row)
+		})
+	}()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a COPY on a connection that is gone succeeded")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the transaction hangs")
+	}
+	if err := s.once(ctx, func(tx *txn) error { return s.insert(ctx, tx, "history_add", historyLayout, row) }); err != nil {
+		t.Errorf("the next transaction: %v", err)
+	}
+}

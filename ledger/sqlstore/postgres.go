@@ -113,33 +113,42 @@ func postgresBulk(ctx context.Context, tx *txn, query string, l layout, rows [][
 // an INSERT from arrays, and it is sent while the server already works. The
 // lines are made here and handed to the driver itself, which halves what a row
 // costs us.
-func postgresCopy(ctx context.Context, tx *txn, query string, _ layout, rows [][]any) error {
-	return tx.conn.Raw(func(dc any) (err error) {
-		// The statement lives within this transaction, hence on one session also
-		// behind a pooler.
-		stmt, err := dc.(driver.ConnPrepareContext).PrepareContext(ctx, query)
-		if err != nil {
+func postgresCopy(ctx context.Context, tx *txn, query string, _ layout, rows [][]any) (err error) {
+	raw := tx.conn.Raw(func(dc any) error {
+		err = copyRows(ctx, dc.(driver.ConnPrepareContext), query, rows)
+		// A bad connection is told to the caller only: Raw would close it, and
+		// so wait for the transaction that waits for Raw.
+		return nil
+	})
+	return errors.Join(raw, err)
+}
+
+// copyRows runs a COPY on the driver's own connection.
+func copyRows(ctx context.Context, conn driver.ConnPrepareContext, query string, rows [][]any) (err error) {
+	// The statement lives within this transaction, hence on one session also
+	// behind a pooler.
+	stmt, err := conn.PrepareContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stmt.Close()) }()
+	lines := stmt.(interface {
+		CopyData(ctx context.Context, line string) (driver.Result, error)
+	})
+	var buf []byte
+	for i, row := range rows {
+		buf = copyLine(buf, row)
+		if len(buf) < copyChunk && i < len(rows)-1 {
+			buf = append(buf, '\n')
+			continue
+		}
+		if _, err := lines.CopyData(ctx, string(buf)); err != nil { // ends the line
 			return err
 		}
-		defer func() { err = errors.Join(err, stmt.Close()) }()
-		lines := stmt.(interface {
-			CopyData(ctx context.Context, line string) (driver.Result, error)
-		})
-		var buf []byte
-		for i, row := range rows {
-			buf = copyLine(buf, row)
-			if len(buf) < copyChunk && i < len(rows)-1 {
-				buf = append(buf, '\n')
-				continue
-			}
-			if _, err := lines.CopyData(ctx, string(buf)); err != nil { // ends the line
-				return err
-			}
-			buf = buf[:0]
-		}
-		_, err = stmt.Exec(nil) //nolint:staticcheck // ends the COPY; the driver has no other way
-		return err
-	})
+		buf = buf[:0]
+	}
+	_, err = stmt.Exec(nil) //nolint:staticcheck // ends the COPY; the driver has no other way
+	return err
 }
 
 // copyChunk is how many bytes are handed to the driver at once.
