@@ -83,9 +83,14 @@ func siblingWait(p Policy) time.Duration {
 // NeedsLook says whether a look has to come before a resend: one answered look
 // since the last attempt, and since the last moment at which any can have been
 // sent. (A report may come long after the attempt that it tells of.)
+// Not after a person's override.
 func NeedsLook(e ledger.Entry, op connectors.Operation) bool {
-	return op.Lookup != connectors.LookupNone && !e.LastLookAt.After(later(e.LastTriedAt, e.SendBy))
+	return !overridden(e) && op.Lookup != connectors.LookupNone && !e.LastLookAt.After(later(e.LastTriedAt, e.SendBy))
 }
+
+// overridden says whether a person skipped the look, and nothing has come
+// between since.
+func overridden(e ledger.Entry) bool { return ledger.ReasonCode(e.Reason) == reasonOverride }
 
 // ChecksWanted lists what has to be read, in the order of the gates, and those
 // that are required and cannot be read at all.
@@ -263,7 +268,7 @@ func GateApproval(e ledger.Entry, as []ledger.Attempt, sendable bool, why string
 	case !sendable:
 		return stop(s.escalate(e, "not_sendable: "+why))
 	}
-	if e.Effect != ledger.EffectNotDone && RefusesSecond(e, s.Op, s.Now) == "" && ledger.ReasonCode(e.Reason) != "override" {
+	if e.Effect != ledger.EffectNotDone && RefusesSecond(e, s.Op, s.Now) == "" && !overridden(e) {
 		// What let it come here without proof (a live key) has ended meanwhile.
 		return stop(ledger.Doubt(e, "unproven: nothing refuses a second effect any more", s.Now))
 	}

@@ -455,8 +455,7 @@ func TestCases(t *testing.T) {
 				t.Fatalf("got %s %q with %d negatives", e.State, e.Reason, e.Negatives)
 			}
 			w.wantEffects("k", 0, 0)
-			w.clock.advance(time.Hour) // the looks have grown an hour apart
-			w.runFor(5 * time.Minute)
+			w.runFor(7 * time.Minute) // quiet, and two negatives
 			w.want("k", ledger.StateSettled, "sent")
 			w.wantEffects("k", 1, 1)
 		},

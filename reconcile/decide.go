@@ -215,6 +215,11 @@ func verified(e ledger.Entry, l Look) ledger.Entry {
 		e.RemoteID = mergedInto(l.Seen, e.RemoteID)
 	case there && e.RemoteID != "" && l.RemoteID != "" && l.RemoteID != e.RemoteID && l.Finding != ledger.FindingReversed:
 		e = e.WithFlag(ledger.FlagDuplicate)
+	case l.Finding == ledger.FindingRejected && e.Outcome == ledger.OutcomeApplied && l.RemoteID == e.RemoteID:
+		e = e.WithFlag(ledger.FlagConflict) // taken on, and finally refused after all
+		e.Reason = l.Reason
+	case there && e.RemoteID == "":
+		e.RemoteID = l.RemoteID
 	}
 	if there && e.Outcome != ledger.OutcomeApplied {
 		// It was settled as not applied, and it happened all the same.
@@ -326,6 +331,9 @@ func (s Setting) pending(e ledger.Entry, l Look) ledger.Entry {
 // again goes on from a question that could not be put: nothing is learned, the
 // state stays, and no budget of the entry is spent.
 func (s Setting) again(e ledger.Entry, l Look) ledger.Entry {
+	if q := quietUntil(e, s.Op, s.Lane.LagFactor); l.FirstCount.IsZero() && !e.Unbounded && q.After(s.Now) {
+		l.FirstCount = q
+	}
 	at := later(nextLook(e, l, s), s.Now.Add(l.Wait))
 	switch e.State {
 	case ledger.StateInFlight:

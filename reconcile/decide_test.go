@@ -257,6 +257,26 @@ func TestAfterLook(t *testing.T) {
 					t.Errorf("flags %v, remote id %q", d.Next.Flags, d.Next.RemoteID)
 				}
 			}},
+		"looked at once more: what was taken on is finally refused: flagged, the outcome kept": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) {
+				*e = ledger.VerifyAt(ledger.Settle(*e, ledger.OutcomeApplied, ledger.BySend, "sent", t0), t0)
+				e.RemoteID = "9"
+			},
+			look: Look{Judgement: Judgement{Finding: ledger.FindingRejected, Reason: "rejected: declined", RemoteID: "9"}}, want: ledger.StateSettled, reason: "rejected",
+			check: func(t *testing.T, d Decided) {
+				if !d.Next.HasFlag(ledger.FlagConflict) || d.Next.Outcome != ledger.OutcomeApplied {
+					t.Errorf("%s, flags %v", d.Next.Outcome, d.Next.Flags)
+				}
+			}},
+		"could not ask: asked again no later than when a negative can first count": {
+			entry: func(e *ledger.Entry, _ *[]ledger.Attempt) { e.LooksInRow = 9 },
+			set:   func(s *Setting) { s.Now = at(time.Minute) },
+			look:  Look{Judgement: Judgement{Finding: ledger.FindingCouldNotAsk, Reason: "could_not_ask: timeout"}}, want: ledger.StateAmbiguous, reason: "could_not_ask",
+			check: func(t *testing.T, d Decided) {
+				if want := at(3*time.Minute + time.Millisecond); !d.Next.NextAt.Equal(want) {
+					t.Errorf("next look %s, want %s", d.Next.NextAt, want)
+				}
+			}},
 		"escalated, known not done, and a look was due all the same: it ends": {
 			entry: func(e *ledger.Entry, as *[]ledger.Attempt) {
 				(*as)[0].Effect = ledger.EffectNotDone
@@ -626,6 +646,11 @@ func TestKeyLifetime(t *testing.T) {
 		if !NeedsLook(e, op) {
 			t.Error("no look")
 		}
+		e.Reason = "override: by ada"
+		if NeedsLook(e, op) {
+			t.Error("a look in spite of an override")
+		}
+		e.Reason = ""
 		e.LastLookAt = at(11*time.Minute + time.Microsecond)
 		if NeedsLook(e, op) {
 			t.Error("a second look")

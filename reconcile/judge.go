@@ -265,6 +265,9 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 	first := e.FirstSentAt
 	switch {
 	case Driving(e, asked):
+		if !e.DriverUntil.IsZero() {
+			j.FirstCount = quiet
+		}
 		return no("platform_retries: the platform may still send")
 	case e.KeyOrigin == "derived" && workflowUnknown(as):
 		return no("derived_key: the workflow may not have sent this key")

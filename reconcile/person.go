@@ -166,6 +166,9 @@ func afterAssign(e ledger.Entry, a PersonAction, no func(string, ...any) (ledger
 	return e, nil
 }
 
+// reasonOverride is the code of a retry that skips the look.
+const reasonOverride = "override"
+
 // afterRetry grants one attempt beyond the limits. It is permission, not proof:
 // looks and checks are made anew.
 func afterRetry(e ledger.Entry, a PersonAction, s Setting, reason string, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
@@ -180,8 +183,7 @@ func afterRetry(e ledger.Entry, a PersonAction, s Setting, reason string, no fun
 	e.LooksInRow = 0
 	if e.Effect == ledger.EffectNotDone || a.Override {
 		if a.Override {
-			reason = "override: the look was skipped by " + a.By + suffixNote(a.Note)
-			e.LastLookAt = s.Now
+			reason = reasonOverride + ": the look was skipped by " + a.By + suffixNote(a.Note)
 		} else {
 			e.LastLookAt = time.Time{} // looked at anew
 		}
