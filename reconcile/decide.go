@@ -275,7 +275,7 @@ func (s Setting) notVisible(e ledger.Entry, as []ledger.Attempt, l Look) ledger.
 			why = "second_refused: the system itself refuses a second effect"
 		}
 		return s.anotherAttempt(e, as, why)
-	case s.windowOver(e), s.drivenTooLong(e):
+	case s.windowOver(e), s.drivenTooLong(e), ledger.ReasonCode(l.Reason) == unfindable:
 		return s.escalate(e, "outcome_unknown: "+l.Reason)
 	}
 	return ledger.Doubt(e, l.Reason, later(nextLook(e, l, s), s.Now.Add(l.Wait)))

@@ -162,6 +162,8 @@ func TestAfterLook(t *testing.T) {
 				e.LooksInRow = 5
 			},
 			look: Look{Judgement: Judgement{Finding: ledger.FindingNotVisible, Reason: "no_send_by", Needed: 2}, Asked: at(time.Hour)}, want: ledger.StateAmbiguous, reason: "no_send_by"},
+		"what no look can find: a person at once, not at the end of the window": {
+			look: Look{Judgement: Judgement{Finding: ledger.FindingNotVisible, Reason: unfindable + ": x", Needed: 2}, Asked: at(time.Hour)}, want: ledger.StateEscalated, reason: "outcome_unknown: unfindable"},
 		"duplicate: escalated with its flag": {
 			look: Look{Judgement: Judgement{Finding: ledger.FindingDuplicate, Reason: "duplicate: 2", Flags: []ledger.Flag{ledger.FlagDuplicate}}}, want: ledger.StateEscalated, reason: "duplicate"},
 		"mismatch: escalated": {

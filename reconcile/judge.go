@@ -26,6 +26,9 @@ const (
 	ControlUnasked Control = "unasked" // it could not be asked about: nothing is known of the lookup
 )
 
+// unfindable is the code of a reason that no wait and no further look changes.
+const unfindable = "unfindable"
+
 // Question is how an answer was come by: what Judge needs besides the entry and
 // the answer.
 type Question struct {
@@ -271,8 +274,6 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 		return no("platform_retries: the platform may still send")
 	case e.KeyOrigin == "derived" && workflowUnknown(as):
 		return no("derived_key: the workflow may not have sent this key")
-	case !q.Findable:
-		return no("unfindable: our key does not stand in the payload where the lookup would show it")
 	case op.LooksBack > 0 && !first.IsZero() && first.Before(asked.Add(-op.LooksBack)):
 		return no(fmt.Sprintf("beyond_looks_back: the system shows only the last %s", op.LooksBack))
 	case e.Unbounded:
@@ -280,6 +281,8 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 	case !asked.After(quiet):
 		j.FirstCount = quiet
 		return no("too_early: a fresh record may not show yet")
+	case !q.Findable:
+		return no(unfindable + ": our key does not stand in the payload where the lookup would show it")
 	case q.Control == ControlMissing:
 		return j.is(ledger.FindingCouldNotAsk, "control_not_found: this lookup did not show a record that exists")
 	case q.Control == ControlUnasked:

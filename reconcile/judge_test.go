@@ -140,6 +140,8 @@ func TestJudge(t *testing.T) {
 			answer: answer(), asked: time.Hour, control: ControlUnasked, want: ledger.FindingNotVisible, reason: "control_unasked"},
 		"a payload without our key proves no absence": {
 			answer: answer(), asked: time.Hour, control: ControlFound, unfindable: true, want: ledger.FindingNotVisible, reason: "unfindable"},
+		"a payload without our key, before what was sent can show": {
+			answer: answer(), asked: quiet - time.Second, control: ControlFound, unfindable: true, want: ledger.FindingNotVisible, reason: "too_early"},
 		"a payload without our key may be found all the same": {
 			answer: answer(rec("1", connectors.StandingApplied)), unfindable: true, want: ledger.FindingApplied, reason: "found", id: "1"},
 		"a control that does not show puts the lookup out of use": {
