@@ -202,7 +202,7 @@ type Attempt struct {
 	RetryAfter string // as received
 	RemoteID   string
 	Effect     Effect
-	Rule       string    // which rule gave class and effect
+	Rule       string    // which rule gave class and effect; see SplitRule
 	Sends      int       // requests it stands for; 1 is usual, 0 not known
 	Final      bool      // the platform gave up
 	SendBy     time.Time // nobody puts it on the wire after this; zero: no promise
@@ -307,4 +307,23 @@ func (l Lane) PausedFor(now time.Time) time.Duration {
 		}
 	}
 	return d
+}
+
+// ruleAlso comes, in an attempt's rule, between the rule that holds and what
+// another report of the same attempt said that contradicts it.
+const ruleAlso = "; also reported: "
+
+// SplitRule takes an attempt's rule apart: the rule that holds, and what
+// contradicted it, "" for nothing.
+func SplitRule(rule string) (holds, also string) {
+	holds, also, _ = strings.Cut(rule, ruleAlso)
+	return holds, also
+}
+
+// JoinRule is the reverse of SplitRule.
+func JoinRule(holds, also string) string {
+	if also == "" {
+		return holds
+	}
+	return holds + ruleAlso + also
 }

@@ -22,10 +22,6 @@ const (
 	ruleDefault  = "default"       // prefix: the general defaults hold
 	ruleNoStatus = "default class" // no status was given: the class alone decides
 	ruleLook     = "look: "        // prefix: a look said so
-
-	// ruleAlso comes between the rule that holds and what another report of
-	// the same attempt said that contradicts it.
-	ruleAlso = "; also reported: "
 )
 
 // ClassFromKind is the error class of a connector's failure. Kinds that only a

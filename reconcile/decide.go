@@ -502,11 +502,8 @@ func inDoubt(as []ledger.Attempt) bool {
 func mark(as []ledger.Attempt, at []int, eff ledger.Effect, c ledger.Class, rule string) (all, changed []ledger.Attempt) {
 	all = append([]ledger.Attempt(nil), as...)
 	for _, i := range at {
-		_, also, contradicted := strings.Cut(all[i].Rule, ruleAlso)
-		all[i].Effect, all[i].Rule = eff, rule
-		if contradicted { // stays readable
-			all[i].Rule += ruleAlso + also
-		}
+		_, also := ledger.SplitRule(all[i].Rule)
+		all[i].Effect, all[i].Rule = eff, ledger.JoinRule(rule, also) // what contradicted stays readable
 		if c != ledger.ClassNone {
 			all[i].Class = c
 			all[i].KeySpent = true

@@ -521,10 +521,11 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 		}
 		return m, false, changed
 	case contradicted && !known(old):
-		if strings.Contains(old.Rule, ruleAlso) {
+		holds, also := ledger.SplitRule(old.Rule)
+		if also != "" {
 			return m, false, changed // it is in doubt for this reason already
 		}
-		m.Rule += ruleAlso + inShort(rep)
+		m.Rule = ledger.JoinRule(holds, inShort(rep))
 		m.SendBy = later(old.SendBy, rep.SendBy)
 		return m, true, true
 	case !begun && !claimed && !contradicted && !tellsMore(rep, old):
@@ -539,7 +540,7 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	}
 	switch {
 	case contradicted:
-		m.Rule += ruleAlso + inShort(old)
+		m.Rule = ledger.JoinRule(m.Rule, inShort(old))
 		m.SendBy = later(old.SendBy, rep.SendBy)
 	case claimed:
 	case !begun && !old.SendBy.IsZero():
@@ -570,7 +571,7 @@ const (
 )
 
 func knowledge(a ledger.Attempt) int {
-	rule, _, _ := strings.Cut(strings.TrimPrefix(a.Rule, ruleNotSent+": "), ruleAlso)
+	rule, _ := ledger.SplitRule(strings.TrimPrefix(a.Rule, ruleNotSent+": "))
 	notDone, given, looked := a.Effect == ledger.EffectNotDone, rule == ruleEffect, strings.HasPrefix(rule, ruleLook)
 	switch {
 	case a.Effect == ledger.EffectDone:

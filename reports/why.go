@@ -244,7 +244,7 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 	case ledger.StateAmbiguous:
 		add("It stopped because nobody knows whether it happened: %s. Until a look settles that, sending again could do it twice.", Plain(e.Reason))
 		for _, a := range st.Attempts {
-			if also := AlsoReported(a); also != "" && a.Effect == ledger.EffectUnknown {
+			if _, also := ledger.SplitRule(a.Rule); also != "" && a.Effect == ledger.EffectUnknown {
 				add("Attempt %d was reported with two answers that contradict each other (%s, and %s), so neither proves anything.", a.No, failure(a), also)
 			}
 		}
@@ -337,13 +337,6 @@ func proof(evidence []ledger.Evidence, before time.Time) []ledger.Evidence {
 		}
 	}
 	return out
-}
-
-// AlsoReported is what another report of the same attempt said that contradicts
-// the one shown, as the rule kept with the attempt tells it; "" for none.
-func AlsoReported(a ledger.Attempt) string {
-	_, also, _ := strings.Cut(a.Rule, "; also reported: ")
-	return also
 }
 
 // whyNotDone says how it is known that no attempt had an effect.
@@ -471,7 +464,7 @@ func flagText(f ledger.Flag) string {
 func PlainFlag(f ledger.Flag) string {
 	switch f {
 	case ledger.FlagDuplicate:
-		return "the system holds more than one record of this action; a person should remove one"
+		return "it was done more than once: the system holds two records of this action, or another entry did the same outcome; a person should undo one"
 	case ledger.FlagConflict:
 		return "a success was reported for an entry that was settled as not applied"
 	case ledger.FlagReversed:

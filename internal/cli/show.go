@@ -168,7 +168,8 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 				started = t.ReceivedAt
 			}
 			answer := joined(" ", prefix("HTTP ", number(t.HTTPStatus)), string(t.Class), t.Code, t.Message, prefix("id ", t.RemoteID))
-			answer = joined("; ", answer, prefix("also reported: ", reports.AlsoReported(t)))
+			_, also := ledger.SplitRule(t.Rule)
+			answer = joined("; ", answer, prefix("also reported: ", also))
 			rows[i] = []any{t.No, who, started, t.Status, t.Effect, answer}
 		}
 		if err := a.block(w, []render.Column{{Name: "no", Kind: render.Number}, {Name: "by"}, {Name: "started"}, {Name: "status"}, {Name: "effect"}, {Name: "answer"}}, rows, now); err != nil {
