@@ -392,7 +392,7 @@ func (op *operation) needsKey() bool { return op.foundByKey() && !op.info.Repeat
 // carriesKeyIn tells whether a request for this payload, made by the definition
 // or by the workflow, shows one of these keys, as far as can be seen: a place
 // for the key in the send, or the key in the payload. Of an operation that is
-// only looked up, or whose payload is not known, nothing is.
+// only looked up, or whose payload is not known, it is taken for granted.
 func (op *operation) carriesKeyIn(keys []string, payload []byte) bool {
 	if op.send == nil || op.placesKey {
 		return true
@@ -456,17 +456,17 @@ const shortKey = 8
 
 func holdsKey(text string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool {
-		for rest := text; key != ""; {
-			i := strings.Index(rest, key)
+		for at := 0; key != ""; at++ {
+			i := strings.Index(text[at:], key)
 			if i < 0 {
 				return false
 			}
-			before, _ := utf8.DecodeLastRuneInString(rest[:i])
-			after, _ := utf8.DecodeRuneInString(rest[i+len(key):])
+			at += i
+			before, _ := utf8.DecodeLastRuneInString(text[:at])
+			after, _ := utf8.DecodeRuneInString(text[at+len(key):])
 			if len(key) >= shortKey || !wordRune(before) && !wordRune(after) {
 				return true
 			}
-			rest = rest[i+1:]
 		}
 		return false
 	})

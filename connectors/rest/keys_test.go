@@ -187,6 +187,33 @@ func TestCheckPayload(t *testing.T) {
 	}
 }
 
+func TestAShortKeyCountsAsAWordOfItsOwn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text, key string
+		want      bool
+	}{
+		"all of the text":                    {"77", "77", true},
+		"between signs":                      {"ref=77&x", "77", true},
+		"at the end":                         {"order 77", "77", true},
+		"at the start of a word":             {"77th", "77", false},
+		"inside a word":                      {"x77y", "77", false},
+		"overlapping itself at a word's end": {"x777", "77", false},
+		"again and again in a number":        {"1000", "0", false},
+		"first in a word, then on its own":   {"x77 77", "77", true},
+		"on its own, then in a word":         {"77 x77", "77", true},
+		"behind a letter of two bytes":       {"é77", "77", false},
+		"of letters of two bytes, repeated":  {"xéé", "é", false},
+		"of letters of two bytes, alone":     {"x é", "é", true},
+		"not there":                          {"78", "77", false},
+		"no key":                             {"77", "", false},
+		"a long one inside a word":           {"x12345678y", "12345678", true},
+	} {
+		if got := holdsKey(tc.text, []string{"other", tc.key}); got != tc.want {
+			t.Errorf("%s: holdsKey(%q, %q) = %v, want %v", name, tc.text, tc.key, got, tc.want)
+		}
+	}
+}
+
 func TestNothingGoesOutThatCouldNotBeFound(t *testing.T) {
 	sys := newSystem(t)
 	c := mustOpen(t, sys.URL, unseen)
