@@ -845,3 +845,20 @@ func TestReadsAndAbsenceAreBatchedToo(t *testing.T) {
 		t.Errorf("visible within %v", op.VisibleWithin)
 	}
 }
+
+func TestAPathReadsTheMemberThatItStartsWith(t *testing.T) {
+	d := &definition{p: &problems{}}
+	for path, want := range map[string]bool{
+		"error": true, "error.rows": true, "*.rows": true, "errorless": false, "data.error": false, "header:error": false,
+		"$.error": true, "$.error.rows": true, `$["error"]`: true, "$['data','error']": true, "$.*": true, "$..error": true,
+		"$[?@.rows]": true, "$.errorless": false, "$.data.error": false, `$.data["error"]`: false, "$": false, "$[0]": false, "$[1:]": false,
+	} {
+		s, err := d.parseSelector(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.startsWith("error"); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}

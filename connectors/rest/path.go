@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/theory/jsonpath"
+	"github.com/theory/jsonpath/spec"
 )
 
 // selector finds values in an answer: names joined by dots ("data.*.id", a
@@ -159,7 +160,16 @@ func (s *selector) startsWith(name string) bool {
 	case s == nil || s.header != "":
 		return false
 	case s.path != nil:
-		return strings.Contains(s.text, name)
+		segments := s.path.Query().Segments()
+		return len(segments) > 0 && slices.ContainsFunc(segments[0].Selectors(), func(sel spec.Selector) bool {
+			switch sel := sel.(type) {
+			case spec.Name:
+				return string(sel) == name
+			case spec.WildcardSelector, *spec.FilterSelector:
+				return true // of any member
+			}
+			return false // of a list
+		})
 	}
 	return s.steps[0] == name || s.steps[0] == "*"
 }
