@@ -66,8 +66,7 @@ func (d *definition) readAuth(t *table) {
 		t.fail("auth", "must hold exactly one of bearer, basic, header, query, login, oauth2, none")
 	}
 	if s, ok := at.str("bearer"); ok {
-		d.secret(at, "bearer", s)
-		d.auth.headers["Authorization"] = "Bearer " + s
+		d.secretHeader(at, "bearer", "Authorization", "Bearer ", s)
 	}
 	if bt := basicTable(at); bt != nil {
 		user, _ := bt.str("user")
@@ -88,16 +87,15 @@ func (d *definition) readAuth(t *table) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(kt.m)) {
 			s := kt.strOr(name, "")
-			d.secret(kt, name, s)
 			if kind == "query" {
+				d.secret(kt, name, s)
 				d.auth.query[name] = s
 				continue
 			}
 			if !headerName.MatchString(name) {
 				kt.fail(name, "is no header name")
-				continue
 			}
-			d.auth.headers[http.CanonicalHeaderKey(name)] = s
+			d.secretHeader(kt, name, http.CanonicalHeaderKey(name), "", s)
 		}
 	}
 	if lt := at.table("login"); lt != nil {
@@ -110,11 +108,6 @@ func (d *definition) readAuth(t *table) {
 		at.fail("none", "write none = true")
 	}
 	at.finish()
-	for _, v := range d.auth.headers {
-		if !visibleASCII(strings.ReplaceAll(v, " ", "")) || strings.TrimSpace(v) != v {
-			t.fail("auth", "a credential in a header holds visible ASCII only; look for a line break at its end")
-		}
-	}
 }
 
 // has tells whether a mistake at this path was reported.
@@ -138,6 +131,16 @@ func (d *definition) secret(t *table, key, s string) {
 		t.fail(key, "empty; write the credential, best as \"${NAME}\" from the environment")
 	}
 	d.secrets = append(d.secrets, s)
+}
+
+// secretHeader is secret for a credential that travels in a header of its own,
+// behind the name of its scheme.
+func (d *definition) secretHeader(t *table, key, header, scheme, s string) {
+	d.secret(t, key, s)
+	if !d.p.has(t.at(key)) && (!visibleASCII(strings.ReplaceAll(s, " ", "")) || strings.TrimSpace(s) != s) {
+		t.fail(key, "a credential in a header holds visible ASCII only; look for a line break at its end")
+	}
+	d.auth.headers[header] = scheme + s
 }
 
 func (d *definition) setBasic(user, password string) {

@@ -42,9 +42,9 @@ type definition struct {
 	opLets   map[string]any // of the operation being read
 
 	query, headers map[string]*node
-	buckets        map[string]bool
-	bucketed       map[string]bool // buckets that a block uses
-	shaped         map[string]bool // shapes that an operation uses
+	buckets        map[string]string // names of rates, and the path where each stands
+	bucketed       map[string]bool   // buckets that a block uses
+	shaped         map[string]bool   // shapes that an operation uses
 
 	info        connectors.Info
 	timings     timings
@@ -89,7 +89,7 @@ func load(cfg connectors.Config) (*definition, error) {
 		raw = map[string]any{}
 	}
 	d := &definition{p: p, used: map[string]bool{}, query: map[string]*node{}, headers: map[string]*node{},
-		buckets: map[string]bool{}, bucketed: map[string]bool{}, shaped: map[string]bool{}, operations: map[string]*operation{}}
+		buckets: map[string]string{}, bucketed: map[string]bool{}, shaped: map[string]bool{}, operations: map[string]*operation{}}
 	d.info = connectors.Info{Name: cfg.Name, Type: "rest", Version: version(raw)}
 
 	given := map[string][]string{}
@@ -145,9 +145,11 @@ func load(cfg connectors.Config) (*definition, error) {
 			p.add("shape."+name, "is used nowhere; take it out, or write shape = %q in an operation", name)
 		}
 	}
-	for i, r := range d.info.Rates {
-		if r.Bucket != "" && !d.bucketed[r.Bucket] && len(p.errs) == 0 {
-			p.add(fmt.Sprintf("rate.%d.name", i), "no block has bucket = %q, so the limit holds for nothing; take it out, or name the bucket in a block", r.Bucket)
+	if len(p.errs) == 0 { // else what should name it may be the mistake
+		for _, name := range slices.Sorted(maps.Keys(d.buckets)) {
+			if !d.bucketed[name] {
+				p.add(d.buckets[name], "no block has bucket = %q, so the limit holds for nothing; take it out, or name the bucket in a block", name)
+			}
 		}
 	}
 	if errs := p.all(); len(errs) > 0 {
@@ -448,7 +450,9 @@ func (d *definition) readRates(t *table) {
 			rt.fail("calls", "missing; write calls and per, or concurrent")
 		}
 		rt.finish()
-		d.buckets[r.Bucket] = true
+		if r.Bucket != "" {
+			d.buckets[r.Bucket] = rt.at("name")
+		}
 		d.info.Rates = append(d.info.Rates, r)
 	}
 	if !slices.ContainsFunc(d.info.Rates, func(r connectors.Rate) bool { return r.Bucket == "" }) {

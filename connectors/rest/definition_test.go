@@ -112,7 +112,7 @@ func TestMistakesAreRefusedWithTheirRemedy(t *testing.T) {
 		"a malformed variable":                 {"headers = { X-Key = \"${9}\" }\n" + op(lookup), "headers.X-Key", "write ${NAME}"},
 		"two kinds of auth":                    {"auth = { bearer = \"abcdef\", header = { X = \"y\" } }\n" + op(lookup), "auth", "exactly one of"},
 		"an empty credential":                  {"auth = { bearer = \"\" }\n" + op(lookup), "auth.bearer", "empty"},
-		"a credential with a line break":       {"auth = { bearer = \"abc\\n\" }\n" + op(lookup), "auth", "line break"},
+		"a credential with a line break":       {"auth = { bearer = \"abc\\n\" }\n" + op(lookup), "auth.bearer", "line break"},
 		"oauth2 without token_url":             {"auth = { oauth2 = { grant = \"client_credentials\", client_id = \"a\", client_secret = \"b\" } }\n" + op(lookup), "auth.oauth2.token_url", "missing"},
 		"jwt_bearer":                           {"auth = { oauth2 = { grant = \"jwt_bearer\", token_url = \"https://t.example\", client_id = \"a\", client_secret = \"b\" } }\n" + op(lookup), "auth.oauth2.grant", "not supported yet"},
 		"send.batch":                           {op(lookup, `send = { method = "POST", path = "/x", batch = { max = 2 } }`), "operation.0.send.batch", "not supported yet"},
@@ -132,6 +132,10 @@ func TestMistakesAreRefusedWithTheirRemedy(t *testing.T) {
 		"carries of nothing":                   {op(lookup, `carries = []`), "operation.0.carries", "at least one path"},
 		"a shape used nowhere":                 {op(lookup) + "\n[shape.object]\n" + lookup, "shape.object", "used nowhere"},
 		"a bucket used nowhere":                {"rate = [{ calls = 5, per = \"1s\" }, { name = \"search\", calls = 1, per = \"1s\" }]\n" + op(lookup), "rate.1.name", "holds for nothing"},
+		"the only limit is for no block":       {"rate = { name = \"search\", calls = 1, per = \"1s\" }\n" + op(lookup), "rate.name", "holds for nothing"},
+		"the first of two limits is unused":    {"rate = [{ name = \"search\", calls = 1, per = \"1s\" }, { name = \"list\", calls = 1, per = \"1s\" }]\n" + op(lookup), "rate.0.name", "holds for nothing"},
+		"the second of them is unused too":     {"rate = [{ name = \"search\", calls = 1, per = \"1s\" }, { name = \"list\", calls = 1, per = \"1s\" }]\n" + op(lookup), "rate.1.name", "holds for nothing"},
+		"whose fault it is, in a send":         {op(lookup, `send = { method = "POST", path = "/x", json = { k = "{key}" }, fault = { items = "errors", key = "k" } }`), "operation.0.send.fault.key", "take it out"},
 		"an empty lane":                        {"lane = \"\"\n" + op(lookup), "lane", "empty"},
 		"an empty list of operations":          {head + "operation = []", "operation", "[[connectors.sys.operation]]"},
 		"a placeholder in a path of an answer": {op(`lookup = { method = "GET", path = "/x/{key}", match = "a.{key}" }`), "operation.0.lookup.match", "{settings.x} and {let.x}"},
@@ -177,6 +181,32 @@ read = { path = "/x/{id}", method = "GET" }
 	}
 	if len(got) != len(want) {
 		t.Errorf("got %q, want mistakes at %q only", got, want)
+	}
+}
+
+func TestAnUnsetVariableIsOneMistake(t *testing.T) {
+	const lookup = "\n[[operation]]\nname = \"a\"\nlookup = { method = \"GET\", path = \"/x/{key}\", match = \"k\" }\n"
+	for path, line := range map[string]string{
+		"headers.X-Key":       `headers = { X-Key = "${UNSET_NAME}" }`,
+		"headers.X-Key.0":     `headers = { X-Key = ["${UNSET_NAME}", "b"] }`,
+		"query.k":             `query = { k = "${UNSET_NAME}" }`,
+		"auth.bearer":         `auth = { bearer = "${UNSET_NAME}" }`,
+		"auth.header.X-Key":   `auth = { header = { X-Key = "${UNSET_NAME}" } }`,
+		"auth.query.k":        `auth = { query = { k = "${UNSET_NAME}" } }`,
+		"auth.basic.user":     `auth = { basic = { user = "${UNSET_NAME}", password = "p" } }`,
+		"auth.basic.password": `auth = { basic = { user = "u", password = "${UNSET_NAME}" } }`,
+		"base_url":            ``,
+		"rate.per":            `rate = { calls = 1, per = "${UNSET_NAME}" }`,
+		"about.title":         `about = { title = "${UNSET_NAME}" }`,
+	} {
+		base := "base_url = \"https://sys.example\"\n"
+		if line == "" {
+			base = "base_url = \"${UNSET_NAME}\"\n"
+		}
+		got := fieldErrors(t, base+line+lookup)
+		if len(got) != 1 || got[path] != "not set; export UNSET_NAME\n" {
+			t.Errorf("%s%s: got %q, want one mistake at %s", base, line, got, path)
+		}
 	}
 }
 

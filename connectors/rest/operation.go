@@ -33,7 +33,7 @@ type operation struct {
 	sendsIdempotencyKey bool
 	sendsPayloadParts   bool // a placeholder of the send reads the payload
 	placesKey           bool // the send has a place for our key
-	placesEffectiveKey  bool // the same, for {key} itself, which every send has
+	placesEffectiveKey  bool // the send has a place for {key} itself, so Send need not search the request
 }
 
 // block is a question and how its answer is read.
@@ -662,7 +662,9 @@ func (d *definition) send(t *table, timeout time.Duration) *sendBlock {
 	}
 	if ft := t.table("fault"); ft != nil {
 		s.fault = d.selector(ft, "items")
-		d.selector(ft, "key") // a send is one item: every fault is its own
+		if _, ok := ft.raw("key"); ok {
+			ft.fail("key", "a send is one item; take it out")
+		}
 		if !ft.has("items") {
 			ft.fail("items", "missing; write the path of the list of errors")
 		}

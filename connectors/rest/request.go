@@ -85,7 +85,7 @@ func (d *definition) request(t *table, allowed []string, timeout time.Duration) 
 	d.body(t, r, allowed)
 	r.bucket = t.strOr("bucket", "")
 	d.bucketed[r.bucket] = true
-	if r.bucket != "" && !d.buckets[r.bucket] {
+	if r.bucket != "" && d.buckets[r.bucket] == "" {
 		t.fail("bucket", "no rate has the name %q; add { name = %q, calls = …, per = … } to rate", r.bucket, r.bucket)
 	}
 	r.timeout = t.positive("timeout", timeout)

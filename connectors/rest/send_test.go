@@ -46,7 +46,7 @@ name = "make"
 send = { method = "POST", path = "/make", id = "id", empty = [204], headers = { Idempotency-Key = "{idempotency_key}" } }
 [[operation]]
 name = "items"
-send = { method = "POST", path = "/items", id = "results.0.id", fault = { items = "errors", key = "key" } }
+send = { method = "POST", path = "/items", id = "results.0.id", fault = { items = "errors" } }
 errors = [{ code = "category", is = "VALIDATION_ERROR", class = "validation", effect = "not_done" }]
 [[operation]]
 name = "hook"

@@ -24,6 +24,10 @@ type problems struct {
 	// count all the same if they are the only ones.
 	muted  []string
 	hidden []error
+
+	// Where environment gave nothing: what is left of such a value is not what
+	// was meant, so nothing else is said of it.
+	unset []string
 }
 
 func (p *problems) mute(path string) { p.muted = append(p.muted, path) }
@@ -36,6 +40,9 @@ func (p *problems) all() []error {
 }
 
 func (p *problems) add(path, format string, args ...any) {
+	if slices.Contains(p.unset, path) {
+		return
+	}
 	e := &connectors.FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
 	if p.seen == nil {
 		p.seen = map[string]bool{}
@@ -372,14 +379,19 @@ func (p *problems) expand(path string, v any, env func(string) (string, bool), g
 			v[k] = p.expand(join(path, k), v[k], env, given)
 		}
 	case []any:
+		before := len(p.unset)
 		for i := range v {
 			v[i] = p.expand(join(path, i), v[i], env, given)
+		}
+		if len(p.unset) > before {
+			p.unset = append(p.unset, path)
 		}
 	case string:
 		if !strings.Contains(v, "${") {
 			return v
 		}
-		return envName.ReplaceAllStringFunc(v, func(ref string) string {
+		before := len(p.errs)
+		text := envName.ReplaceAllStringFunc(v, func(ref string) string {
 			name := strings.TrimSuffix(strings.TrimPrefix(ref, "${"), "}")
 			if !validName.MatchString(name) || !strings.HasSuffix(ref, "}") {
 				p.add(path, "%q is not a variable; write ${NAME} with letters, digits and _", ref)
@@ -399,6 +411,10 @@ func (p *problems) expand(path string, v any, env func(string) (string, bool), g
 			}
 			return value
 		})
+		if len(p.errs) > before {
+			p.unset = append(p.unset, path)
+		}
+		return text
 	}
 	return v
 }
