@@ -89,8 +89,14 @@ type KeyDeriver interface {
 	// system.
 	CheckKey(operation, key string) error
 
-	// CheckPayload says whether an action with this payload could be found and
-	// sent (the key stands where the definition's carries says; no members
-	// that the send does not take).
+	// CheckPayload says whether an action with this payload could be found, and
+	// whether it could be sent, and of the first that fails why. It cannot be
+	// found where there is no lookup, where the key does not stand where the
+	// definition's carries says, and where the send carries our key nowhere
+	// although a record is known as ours by it alone. It cannot be sent where
+	// there is no send, where it could not be found again (unless doing it twice
+	// harms nothing), and where the send does not take a member of the payload
+	// or lacks one. An empty payload is one that was not kept: then the key is
+	// taken to have travelled, since as a rule the workflow sends it.
 	CheckPayload(operation string, keys []string, payload []byte) (findable, sendable bool, why string)
 }

@@ -344,7 +344,7 @@ func (c *Connector) CheckPayload(operation string, keys []string, payload []byte
 	}
 	if takes := op.send.takes; takes != nil {
 		members, _ := doc.body.(map[string]any)
-		for name := range members {
+		for _, name := range slices.Sorted(maps.Keys(members)) {
 			if !slices.Contains(takes, name) {
 				return findable, false, fmt.Sprintf("the send does not carry the payload's member %q", name)
 			}
