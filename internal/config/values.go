@@ -127,13 +127,15 @@ func formatSize(n int64) string {
 // Schedule says when a job runs: at an interval, or by a cron line in a zone.
 // Exactly one of Every and Cron is set.
 type Schedule struct {
-	Text  string         // as written
+	Text  string         // as written, but for "@every ", which says nothing and would not take days
 	Every time.Duration  // an interval
 	Cron  string         // five fields or a name such as @hourly, without its zone
 	Zone  *time.Location // of the cron line: its own CRON_TZ, else the config's timezone
 }
 
 // shortestInterval keeps a slip of the pen from becoming a loop without pause.
+// The daemon looks at its timetable once a second; what is below that is a
+// second.
 const shortestInterval = 10 * time.Millisecond
 
 // parseSchedule reads an interval or a cron line.
@@ -141,6 +143,7 @@ func parseSchedule(s string, zone *time.Location) (Schedule, error) {
 	sch := Schedule{Text: s, Zone: zone}
 	if every, ok := strings.CutPrefix(s, "@every "); ok {
 		s = strings.TrimSpace(every)
+		sch.Text = s
 	}
 	if d, err := duration.Parse(s); err == nil {
 		if d < shortestInterval {

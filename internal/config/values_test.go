@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/recovery-ledger/reconcile/reconcile"
 )
 
 func TestExpand(t *testing.T) {
@@ -90,6 +92,7 @@ func TestParseSchedule(t *testing.T) {
 		"an interval":              {"30s", "30s", "", "Europe/Berlin"},
 		"an interval in days":      {"1d", "24h0m0s", "", "Europe/Berlin"},
 		"every, as cron has it":    {"@every 90m", "1h30m0s", "", "Europe/Berlin"},
+		"every so many days":       {"@every 1d", "24h0m0s", "", "Europe/Berlin"},
 		"five fields":              {"0 8 * * *", "0s", "0 8 * * *", "Europe/Berlin"},
 		"days by name":             {"*/5 7-19 * * MON-FRI", "0s", "*/5 7-19 * * MON-FRI", "Europe/Berlin"},
 		"both day fields":          {"0 9 1 * 1", "0s", "0 9 1 * 1", "Europe/Berlin"},
@@ -101,8 +104,12 @@ func TestParseSchedule(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseSchedule(c.in, berlin)
-			if err != nil || got.Every.String() != c.every || got.Cron != c.cron || got.Zone.String() != c.zone || got.Text != c.in {
+			if err != nil || got.Every.String() != c.every || got.Cron != c.cron || got.Zone.String() != c.zone || got.Text != strings.TrimPrefix(c.in, "@every ") {
 				t.Errorf("%q: got %+v, %v; want %+v", c.in, got, err, c)
+			}
+			// What config takes, the daemon takes.
+			if _, err := reconcile.NewDaemon(&reconcile.Engine{}, reconcile.Schedule{Settle: got.Text, Zone: got.Zone}, 0, nil); err != nil {
+				t.Error(err)
 			}
 		})
 	}
