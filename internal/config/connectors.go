@@ -136,17 +136,13 @@ func connectorSecrets(v any, env func(string) (string, bool)) []string {
 			if auth && !strings.Contains(v, "${") {
 				add(v, credential)
 			}
-			for rest := v; ; {
-				_, after, ok := strings.Cut(rest, "${")
-				if !ok {
-					return
-				}
-				name, tail, closed := strings.Cut(after, "}")
-				if value, set := env(name); closed && set {
+			_ = expandNames(v, func(name string) (string, bool) {
+				value, set := env(name)
+				if set {
 					add(value, credential)
 				}
-				rest = tail
-			}
+				return value, set
+			})
 		}
 	}
 	walk(v, false, false)
@@ -245,15 +241,15 @@ func expandNames(s string, env func(string) (string, bool)) string {
 		if !ok {
 			return out.String()
 		}
-		name, rest, closed := strings.Cut(after, "}")
-		value, set := env(name)
-		if !closed || !set {
-			out.WriteString("${")
-			s = after
-			continue
+		s = after
+		if name, rest, closed := strings.Cut(after, "}"); closed {
+			if value, set := env(name); set {
+				out.WriteString(value)
+				s = rest
+				continue
+			}
 		}
-		out.WriteString(value)
-		s = rest
+		out.WriteString("${")
 	}
 }
 
