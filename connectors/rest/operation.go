@@ -137,30 +137,9 @@ var standings = map[string]connectors.Standing{
 
 // operation reads one operation table.
 func (d *definition) operation(t *table, shapes map[string]map[string]any, facts map[string]string) {
-	if name, ok := t.str("shape"); ok {
-		shape, ok := shapes[name]
-		if !ok {
-			t.fail("shape", "there is no shape.%s; %s", name, suggest(name, slices.Sorted(maps.Keys(shapes))))
-		}
-		d.shaped[name] = true
-		filled := maps.Clone(t.m)
-		for k, v := range shape {
-			if _, own := filled[k]; !own {
-				filled[k] = v
-			}
-		}
-		t.m = filled
-	}
+	d.fillShape(t, shapes)
 	op := &operation{statuses: map[string]connectors.Standing{}}
-	name := t.strOr("name", "")
-	switch {
-	case name == "" && !t.has("name"):
-		t.fail("name", "missing; write the operation's name, such as %q", "invoice.create")
-	case name == "" || strings.TrimSpace(name) != name || len(name) > 512:
-		t.fail("name", "must have 1 to 512 bytes and no outer blanks")
-	case d.operations[name] != nil:
-		t.fail("name", "%q is described twice; keep one", name)
-	}
+	name := d.operationName(t)
 	d.opLets = d.readLets(t)
 	defer func() { d.opLets = nil }()
 	own := t.timings(d.timings)
@@ -169,44 +148,7 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 	op.idempotency = d.idempotencyRule(t, d.idempotency)
 	op.rules = append(d.errorRules(t, "errors", "operation"), d.rules...)
 
-	lookupTable := t.table("lookup")
-	if lookupTable != nil {
-		op.lookup = d.block(lookupTable, names("from", "until", "page"), own.timeout)
-		op.lookup.batch = d.batch(lookupTable, names("from", "until", "page", "each", "tag"), own.timeout)
-	}
-	if rt := t.table("read"); rt != nil {
-		rt.noAbsence("a direct read")
-		rt = d.inherit(lookupTable, rt)
-		op.read = d.block(rt, names("id", "page"), own.timeout)
-		if !op.read.req.uses("id") && rt.m["path"] != nil {
-			rt.fail("path", "a direct read names its record; put {id} into the request")
-		}
-		op.read.batch = d.batch(rt, names("id", "page", "each", "tag"), own.timeout)
-	}
-	for _, at := range t.tables("absence") {
-		at = d.inherit(lookupTable, at)
-		b := d.block(at, names("from", "until", "page"), own.timeout)
-		b.batch = d.batch(at, names("from", "until", "page", "each", "tag"), own.timeout)
-		op.absence = append(op.absence, b)
-	}
-	if tt := t.table("twin"); tt != nil {
-		tt.noAbsence("a twin")
-		tt = d.inherit(lookupTable, tt)
-		op.twin = d.block(tt, names("page"), own.timeout)
-		if tt.has("batch") {
-			tt.fail("batch", "a twin is asked for one entry at a time; take it out")
-		}
-	}
-	if op.lookup == nil && (op.absence != nil || op.twin != nil) {
-		t.fail("lookup", "missing; absence and twin come after a lookup")
-	}
-	if st := t.table("send"); st != nil {
-		op.send = d.send(st, own.timeout)
-	}
-	for _, ct := range t.tables("check") {
-		op.checks = append(op.checks, d.check(ct, own.timeout))
-	}
-
+	d.operationBlocks(t, op, own.timeout)
 	d.readStatuses(t, op)
 	op.compare = d.comparisons(t, "compare")
 	op.proof = d.comparisons(t, "proof")
@@ -223,14 +165,110 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 		}
 	}
 
+	op.info = d.operationInfo(t, op, own)
+	op.info.Name, op.info.Facts = name, facts
+	t.unsupported("resend_asks")
+	t.finish()
+	op.sendsIdempotencyKey = op.send != nil && op.send.req.uses("idempotency_key")
+	op.sendsPayloadParts = op.send != nil && op.send.req.namesPayload()
+	op.placesKey = op.send != nil && op.send.req.placesKey()
+	op.placesEffectiveKey = op.send != nil && op.send.req.uses("key")
+	if op.send != nil && op.needsKey() && !op.placesKey && !op.send.req.usesPayload() {
+		t.fail("send", "carries our key nowhere, so that what it makes could never be found by the lookup; put {key} where the system keeps it")
+	}
+	op.findKeyUses()
+	d.checkKeyRule(t, op)
+	if name != "" {
+		d.operations[name] = op
+	}
+}
+
+// fillShape puts the keys of a shape where an operation leaves them out.
+func (d *definition) fillShape(t *table, shapes map[string]map[string]any) {
+	name, ok := t.str("shape")
+	if !ok {
+		return
+	}
+	shape, ok := shapes[name]
+	if !ok {
+		t.fail("shape", "there is no shape.%s; %s", name, suggest(name, slices.Sorted(maps.Keys(shapes))))
+	}
+	d.shaped[name] = true
+	filled := maps.Clone(t.m)
+	for k, v := range shape {
+		if _, own := filled[k]; !own {
+			filled[k] = v
+		}
+	}
+	t.m = filled
+}
+
+// operationName reads the name, which no other operation of the connector has.
+func (d *definition) operationName(t *table) string {
+	name := t.strOr("name", "")
+	switch {
+	case name == "" && !t.has("name"):
+		t.fail("name", "missing; write the operation's name, such as %q", "invoice.create")
+	case name == "" || strings.TrimSpace(name) != name || len(name) > 512:
+		t.fail("name", "must have 1 to 512 bytes and no outer blanks")
+	case d.operations[name] != nil:
+		t.fail("name", "%q is described twice; keep one", name)
+	}
+	return name
+}
+
+// operationBlocks reads the requests of an operation.
+func (d *definition) operationBlocks(t *table, op *operation, timeout time.Duration) {
+	lookupTable := t.table("lookup")
+	if lookupTable != nil {
+		op.lookup = d.block(lookupTable, names("from", "until", "page"), timeout)
+		op.lookup.batch = d.batch(lookupTable, names("from", "until", "page", "each", "tag"), timeout)
+	}
+	if rt := t.table("read"); rt != nil {
+		rt.noAbsence("a direct read")
+		rt = d.inherit(lookupTable, rt)
+		op.read = d.block(rt, names("id", "page"), timeout)
+		if !op.read.req.uses("id") && rt.m["path"] != nil {
+			rt.fail("path", "a direct read names its record; put {id} into the request")
+		}
+		op.read.batch = d.batch(rt, names("id", "page", "each", "tag"), timeout)
+	}
+	for _, at := range t.tables("absence") {
+		at = d.inherit(lookupTable, at)
+		b := d.block(at, names("from", "until", "page"), timeout)
+		b.batch = d.batch(at, names("from", "until", "page", "each", "tag"), timeout)
+		op.absence = append(op.absence, b)
+	}
+	if tt := t.table("twin"); tt != nil {
+		tt.noAbsence("a twin")
+		tt = d.inherit(lookupTable, tt)
+		op.twin = d.block(tt, names("page"), timeout)
+		if tt.has("batch") {
+			tt.fail("batch", "a twin is asked for one entry at a time; take it out")
+		}
+	}
+	if op.lookup == nil && (op.absence != nil || op.twin != nil) {
+		t.fail("lookup", "missing; absence and twin come after a lookup")
+	}
+	if st := t.table("send"); st != nil {
+		op.send = d.send(st, timeout)
+	}
+	for _, ct := range t.tables("check") {
+		op.checks = append(op.checks, d.check(ct, timeout))
+	}
+}
+
+// operationInfo says what an operation can do, by its blocks and by the keys
+// that only say so. Its name and facts are not set.
+func (d *definition) operationInfo(t *table, op *operation, own timings) connectors.Operation {
 	info := connectors.Operation{
-		Name: name, Lookup: connectors.LookupNone, BatchMax: 1,
+		Lookup: connectors.LookupNone, BatchMax: 1,
 		Timeout: own.timeout, LandsWithin: own.landsWithin, VisibleWithin: own.visibleWithin, LooksBack: own.looksBack,
 		InFlightFor: own.inFlightFor, AbsentAfter: own.absentAfter, AbsentSpacing: own.absentSpacing,
 		KeepsKey: own.keepsKey, KeyScope: own.keyScope,
 		Repeatable: t.boolean("repeatable"), Unique: t.boolean("unique"), Removes: t.boolean("removes"),
 		HasProof: len(op.proof) > 0, HasCompare: len(op.compare) > 0, HasChanged: op.changed != nil, HasTwin: op.twin != nil,
-		CanSend: op.send != nil, Facts: facts,
+		CanSend: op.send != nil,
 	}
 	if op.lookup != nil {
 		info.Lookup = connectors.LookupSingle
@@ -275,21 +313,7 @@ func (d *definition) operation(t *table, shapes map[string]map[string]any, facts
 			info.Checks = append(info.Checks, n)
 		}
 	}
-	t.unsupported("resend_asks")
-	t.finish()
-	op.info = info
-	op.sendsIdempotencyKey = op.send != nil && op.send.req.uses("idempotency_key")
-	op.sendsPayloadParts = op.send != nil && op.send.req.namesPayload()
-	op.placesKey = op.send != nil && op.send.req.placesKey()
-	op.placesEffectiveKey = op.send != nil && op.send.req.uses("key")
-	if op.send != nil && op.needsKey() && !op.placesKey && !op.send.req.usesPayload() {
-		t.fail("send", "carries our key nowhere, so that what it makes could never be found by the lookup; put {key} where the system keeps it")
-	}
-	op.findKeyUses()
-	d.checkKeyRule(t, op)
-	if name != "" {
-		d.operations[name] = op
-	}
+	return info
 }
 
 // noAbsence refuses what dates a negative where no negative counts.
