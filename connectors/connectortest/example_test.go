@@ -11,10 +11,12 @@ import (
 	"github.com/recovery-ledger/reconcile/connectors/rest"
 )
 
-// A connector is put to the suite by a test of its own. One that is not
-// described by a table opens itself: give Run a function that returns it.
+// A test of the connector's own puts it to the suite. A connector that is not
+// described by a table opens itself: give Run a function that returns it. This
+// is compiled and not run, since only a test has a *testing.T;
+// TestRestPassesTheSuite is such a test.
 func ExampleRun() {
-	test := func(t *testing.T) {
+	testMine := func(t *testing.T) { // func TestMine(t *testing.T)
 		connectortest.Run(t, func(t testing.TB, s *connectortest.System) connectors.Connector {
 			c, err := rest.Open(s.Config("mine"))
 			if err != nil {
@@ -23,7 +25,7 @@ func ExampleRun() {
 			return c
 		})
 	}
-	_ = test // func TestMine(t *testing.T)
+	_ = testMine
 }
 
 // A System answers badly on command, and counts what was really done.

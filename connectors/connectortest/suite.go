@@ -357,10 +357,7 @@ func sends(t *testing.T, open Opener) {
 		t.Run(name, func(t *testing.T) {
 			s := NewFake(t)
 			c := open(t, s)
-			sender, ok := c.(connectors.Sender)
-			if !ok {
-				t.Skip("the connector does not send")
-			}
+			sender := sending(t, c)
 			tc.fault.On = Create
 			s.Fault(tc.fault)
 			r := sender.Send(context.Background(), connectors.Send{Operation: OpSingle, Key: "k1", IdempotencyKey: "k1", ActionKey: "k1",
@@ -392,10 +389,7 @@ func sends(t *testing.T, open Opener) {
 		s := NewFake(t)
 		s.Idempotent = true
 		c := open(t, s)
-		sender, ok := c.(connectors.Sender)
-		if !ok {
-			t.Skip("the connector does not send")
-		}
+		sender := sending(t, c)
 		in := connectors.Send{Operation: OpSingle, Key: "k1", IdempotencyKey: "k1", Payload: []byte(`{}`), SendBy: time.Now().Add(time.Minute)}
 		s.Fault(Fault{On: Create, Cut: true})
 		lost, again := sender.Send(context.Background(), in), sender.Send(context.Background(), in)
@@ -414,30 +408,52 @@ func sends(t *testing.T, open Opener) {
 // lies are what real systems do besides failing: what they show is old, what
 // they say of time is by another clock, what they do comes late.
 func lies(t *testing.T, open Opener) {
+	showsOld(t, open)
+	comesLate(t, open)
+	keepsKeys(t, open)
+	tellsLimits(t, open)
+}
+
+// standings asks for one key, and returns what each record is and is called.
+func standings(t *testing.T, c connectors.Connector, op, key string) (string, connectors.Answer) {
+	t.Helper()
+	a, err := c.Lookup(context.Background(), query(op, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, r := range a.Records {
+		out = append(out, string(r.Standing)+" "+r.ID+r.MergedInto)
+	}
+	return strings.Join(out, ", "), a
+}
+
+// sending skips the test where the connector does not send.
+func sending(t *testing.T, c connectors.Connector) connectors.Sender {
+	t.Helper()
+	sender, ok := c.(connectors.Sender)
+	if !ok {
+		t.Skip("the connector does not send")
+	}
+	return sender
+}
+
+func sendOf(key string, within time.Duration) connectors.Send {
+	return connectors.Send{Operation: OpSingle, Key: key, IdempotencyKey: key, ActionKey: key, Payload: []byte(`{}`), SendBy: time.Now().Add(within)}
+}
+
+// until waits for something to hold, which is soon.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited 10 s, and %s", what)
+		}
+	}
+}
+
+func showsOld(t *testing.T, open Opener) {
 	ctx := context.Background()
-	standings := func(t *testing.T, c connectors.Connector, op, key string) (string, connectors.Answer) {
-		t.Helper()
-		a, err := c.Lookup(ctx, query(op, key))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out []string
-		for _, r := range a.Records {
-			out = append(out, string(r.Standing)+" "+r.ID+r.MergedInto)
-		}
-		return strings.Join(out, ", "), a
-	}
-	sending := func(t *testing.T, c connectors.Connector) connectors.Sender {
-		t.Helper()
-		sender, ok := c.(connectors.Sender)
-		if !ok {
-			t.Skip("the connector does not send")
-		}
-		return sender
-	}
-	in := func(key string, within time.Duration) connectors.Send {
-		return connectors.Send{Operation: OpSingle, Key: key, IdempotencyKey: key, ActionKey: key, Payload: []byte(`{}`), SendBy: time.Now().Add(within)}
-	}
 	t.Run("an index that lags shows nothing, completely", func(t *testing.T) {
 		s := NewFake(t)
 		c := open(t, s)
@@ -487,6 +503,10 @@ func lies(t *testing.T, open Opener) {
 			t.Errorf("%+v", rs)
 		}
 	})
+}
+
+func comesLate(t *testing.T, open Opener) {
+	ctx := context.Background()
 	t.Run("an answer that drips is no answer in the end", func(t *testing.T) {
 		s := NewFake(t)
 		c := open(t, s)
@@ -499,22 +519,41 @@ func lies(t *testing.T, open Opener) {
 		}
 		sender := sending(t, c)
 		s.Fault(Fault{On: Create, Drip: 20 * time.Millisecond})
-		if r := sender.Send(ctx, in("k2", 200*time.Millisecond)); r.Effect != connectors.EffectUnknown || r.Kind != connectors.KindTimeout || s.Effects("k2") != 1 {
+		if r := sender.Send(ctx, sendOf("k2", 200*time.Millisecond)); r.Effect != connectors.EffectUnknown || r.Kind != connectors.KindTimeout || s.Effects("k2") != 1 {
 			t.Errorf("%+v, %d records", r, s.Effects("k2"))
 		}
 	})
+	t.Run("an effect that lands when nobody waits for it", func(t *testing.T) {
+		s := NewFake(t)
+		c := open(t, s)
+		sender := sending(t, c)
+		s.Fault(Fault{On: Create, Cut: true, Late: 100 * time.Millisecond})
+		r := sender.Send(ctx, sendOf("k1", time.Minute))
+		if r.Effect != connectors.EffectUnknown || s.Effects("k1") != 0 {
+			t.Errorf("%+v, %d records", r, s.Effects("k1"))
+		}
+		if got, _ := standings(t, c, OpSingle, "k1"); got != "" {
+			t.Errorf("seen before it landed: %s", got)
+		}
+		until(t, "the effect did not land", func() bool { return s.Effects("k1") > 0 })
+		if got, _ := standings(t, c, OpSingle, "k1"); !strings.HasPrefix(got, "applied") {
+			t.Errorf("after it landed: %q", got)
+		}
+	})
+}
+
+func keepsKeys(t *testing.T, open Opener) {
+	ctx := context.Background()
 	t.Run("a 409 while the first still runs is no failure", func(t *testing.T) {
 		s := NewFake(t)
 		s.Idempotent = true
 		c := open(t, s)
 		sender := sending(t, c)
 		s.Fault(Fault{On: Create, Delay: 400 * time.Millisecond})
-		first := make(chan connectors.SendResult)
-		go func() { first <- sender.Send(ctx, in("k1", time.Minute)) }()
-		for s.Requests(Create) == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		if r := sender.Send(ctx, in("k1", time.Minute)); r.Effect != connectors.EffectUnknown || r.HTTPStatus != http.StatusConflict {
+		first := make(chan connectors.SendResult, 1)
+		go func() { first <- sender.Send(ctx, sendOf("k1", time.Minute)) }()
+		until(t, "the first request did not arrive", func() bool { return s.Requests(Create) > 0 })
+		if r := sender.Send(ctx, sendOf("k1", time.Minute)); r.Effect != connectors.EffectUnknown || r.HTTPStatus != http.StatusConflict {
 			t.Errorf("%+v", r)
 		}
 		if r := <-first; r.Effect != connectors.EffectDone || s.Effects("k1") != 1 {
@@ -526,30 +565,15 @@ func lies(t *testing.T, open Opener) {
 		s.Idempotent, s.KeepsKey = true, time.Nanosecond
 		c := open(t, s)
 		sender := sending(t, c)
-		first, again := sender.Send(ctx, in("k1", time.Minute)), sender.Send(ctx, in("k1", time.Minute))
+		first, again := sender.Send(ctx, sendOf("k1", time.Minute)), sender.Send(ctx, sendOf("k1", time.Minute))
 		if again.Replayed || again.RemoteID == first.RemoteID || s.Effects("k1") != 2 {
 			t.Errorf("%+v, then %+v; %d records", first, again, s.Effects("k1"))
 		}
 	})
-	t.Run("an effect that lands when nobody waits for it", func(t *testing.T) {
-		s := NewFake(t)
-		c := open(t, s)
-		sender := sending(t, c)
-		s.Fault(Fault{On: Create, Cut: true, Late: 100 * time.Millisecond})
-		r := sender.Send(ctx, in("k1", time.Minute))
-		if r.Effect != connectors.EffectUnknown || s.Effects("k1") != 0 {
-			t.Errorf("%+v, %d records", r, s.Effects("k1"))
-		}
-		if got, _ := standings(t, c, OpSingle, "k1"); got != "" {
-			t.Errorf("seen before it landed: %s", got)
-		}
-		for end := time.Now().Add(10 * time.Second); s.Effects("k1") == 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		if got, _ := standings(t, c, OpSingle, "k1"); !strings.HasPrefix(got, "applied") {
-			t.Errorf("after it landed: %q", got)
-		}
-	})
+}
+
+func tellsLimits(t *testing.T, open Opener) {
+	ctx := context.Background()
 	for _, skew := range []time.Duration{0, 5 * time.Minute, -time.Hour} {
 		t.Run(fmt.Sprintf("limits in every form, by a clock that is %s ahead", skew), func(t *testing.T) {
 			s := NewFake(t)
