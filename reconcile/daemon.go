@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-	"github.com/google/uuid"
 
 	"github.com/recovery-ledger/reconcile/ledger"
 )
@@ -103,6 +102,10 @@ const beat = time.Second
 // long as a pass may well take.
 const late = time.Minute
 
+// setBack is how far a slot may lie behind the next one that the timetable names
+// now before the clock counts as set back.
+const setBack = time.Second
+
 // Run runs the jobs until ctx is cancelled: each at once, then on its schedule.
 // Slots that were missed, by a long pass or a host that slept, are made up for
 // by one run. Then it starts nothing new, waits for the pass under way (which
@@ -111,10 +114,7 @@ const late = time.Minute
 func (d *Daemon) Run(ctx context.Context) error {
 	turn := make(chan struct{}, 1) // one pass at a time: whoever put the token in
 	sched, err := gocron.NewScheduler(gocron.WithLocation(d.zone), gocron.WithStopTimeout(time.Millisecond),
-		gocron.WithGlobalJobOptions(gocron.WithSingletonMode(gocron.LimitModeReschedule),
-			gocron.WithEventListeners(gocron.AfterJobRunsWithPanic(func(_ uuid.UUID, name string, what any) {
-				d.log.Error("a pass broke off", "job", name, "err", fmt.Sprint(what))
-			}))))
+		gocron.WithGlobalJobOptions(gocron.WithSingletonMode(gocron.LimitModeReschedule)))
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
@@ -131,8 +131,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 				return
 			}
 			func() {
-				defer func() { <-turn }()
-				if d.reached(j, &due[i]) {
+				defer func() {
+					if what := recover(); what != nil {
+						d.log.Error("a pass broke off", "job", j.name, "err", fmt.Sprint(what))
+					}
+					<-turn
+				}()
+				if d.reached(j, &due[i], clockOnTheWall()) {
 					d.once(ctx, j)
 				}
 			}()
@@ -163,11 +168,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 func clockOnTheWall() time.Time { return time.Now().Round(0) }
 
 // reached says whether a job's slot has come, and then sets its next one.
-func (d *Daemon) reached(j daemonJob, due *slot) bool {
-	now := clockOnTheWall()
+func (d *Daemon) reached(j daemonJob, due *slot, now time.Time) bool {
 	if due.at.IsZero() || due.at.After(now) {
-		if j.table.every > 0 && due.at.Sub(now) > j.table.every {
-			due.at = now.Add(j.table.every) // the clock was set back
+		if next := j.table.next(now); !next.at.IsZero() && due.at.Sub(next.at) > setBack {
+			*due = next // the clock was set back
 		}
 		return false
 	}

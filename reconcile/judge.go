@@ -179,7 +179,8 @@ func newlyRejected(rejected []connectors.Record, as []ledger.Attempt) (fresh []c
 	for _, r := range rejected {
 		known := false
 		for _, a := range as {
-			known = known || a.Class == ledger.ClassRejected && a.RemoteID != "" && a.RemoteID == r.ID
+			// Where records have no id, what a look found refused is that one.
+			known = known || a.Class == ledger.ClassRejected && a.RemoteID == r.ID && (r.ID != "" || strings.HasPrefix(a.Rule, ruleRejected))
 		}
 		if !known {
 			fresh = append(fresh, r)

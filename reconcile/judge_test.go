@@ -83,6 +83,12 @@ func TestJudge(t *testing.T) {
 				*as = append(*as, b)
 			},
 			answer: answer(rec("1", connectors.StandingRejected)), asked: time.Hour, control: ControlNone, want: ledger.FindingNotVisible, reason: "no_control"},
+		"a decline that is known is set aside where records have no id": {
+			change: func(e *ledger.Entry, as *[]ledger.Attempt, _ *connectors.Operation) {
+				(*as)[0].Effect, (*as)[0].Class, (*as)[0].Rule = ledger.EffectNotDone, ledger.ClassRejected, ruleRejected
+				e.Effect = ledger.EffectNotDone
+			},
+			answer: answer(rec("", connectors.StandingRejected)), asked: time.Hour, control: ControlNone, want: ledger.FindingNotVisible, reason: "no_control"},
 		"a second decline after a known one may be anybody's: absence has to be proven, and the decline shows that the lookup works": {
 			change: func(e *ledger.Entry, as *[]ledger.Attempt, _ *connectors.Operation) {
 				b := (*as)[0]

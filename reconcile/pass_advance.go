@@ -193,8 +193,8 @@ func (r *run) lookFirst(ctx context.Context, st *stage, j job, on []candidate) (
 		c.evidence = append(c.evidence, l.evidence)
 		c.attempts = l.decided.Attempts
 		next := l.decided.Next
-		// It goes on only if the system answered and showed nothing of ours,
-		// or only what is known as rejected.
+		// It goes on only if the system answered and showed nothing of ours, or
+		// only what was refused; or if it needs no look after all.
 		clear := l.finding == ledger.FindingNotVisible || l.finding == ledger.FindingAbsent || l.finding == ledger.FindingRejected || l.skipped
 		if !clear || next.State != ledger.StateRetryable {
 			r.emit(st, c, next, "")
@@ -219,12 +219,12 @@ type checkVerdict struct {
 }
 
 // inOrder lets the changes of one outside record that are due in this pass go
-// one after the other, and has the siblings of c read again once it is its turn:
-// an older change must not follow a newer one. The caller calls done at the end.
-func (r *run) inOrder(ctx context.Context, j job, c candidate, set Setting) (g Gate, done func(), err error) {
-	e := c.stored.Entry
+// one after the other. Of an entry that is one (ordered) the siblings have to be
+// read again once it is its turn: an older change must not follow a newer one.
+// The caller calls done at the end.
+func (r *run) inOrder(j job, e ledger.Entry) (ordered bool, done func()) {
 	if e.RecordID == "" || !j.op.HasProof && !j.op.Repeatable || r.o.DryRun {
-		return pass(e), func() {}, nil
+		return false, func() {}
 	}
 	key := e.Connector + "\x00" + e.Operation + "\x00" + e.RecordID
 	r.mu.Lock()
@@ -235,28 +235,31 @@ func (r *run) inOrder(ctx context.Context, j job, c candidate, set Setting) (g G
 	}
 	r.mu.Unlock()
 	m.Lock()
-	sibs, err := r.e.store.Siblings(ctx, []int64{e.ID})
-	return GateSiblings(e, sibs[e.ID], set), m.Unlock, err
+	return true, m.Unlock
 }
 
 // advanceOne takes one entry through the checks, clears it, and sends it.
 func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) error {
-	as := c.stored.Attempts
-	now := r.ck.now()
-	set := r.e.setting(c.stored.Entry, j.op, j.info.Version, st.lane, now)
-	g, done, err := r.inOrder(ctx, j, c, set)
+	e, as := c.stored.Entry, c.stored.Attempts
+	ordered, done := r.inOrder(j, e)
 	defer done()
-	if err != nil {
+	now := r.ck.now() // it may have waited for its turn
+	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
+	if ordered {
+		sibs, err := r.e.store.Siblings(ctx, []int64{e.ID})
 		if ctx.Err() != nil {
 			r.giveBack(ctx, []ledger.Lease{c.lease})
 			return nil
 		}
-		return err
-	}
-	e := g.Next
-	if g.Stop {
-		r.emit(st, c, e, "")
-		return nil
+		if err != nil {
+			return err
+		}
+		g := GateSiblings(e, sibs[e.ID], set)
+		if g.Stop {
+			r.emit(st, c, g.Next, "")
+			return nil
+		}
+		e = g.Next
 	}
 	detail := ""
 	if want, _ := ChecksWanted(set.Policy, j.op); len(want) > 0 && r.o.NoLookups {

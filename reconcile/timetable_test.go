@@ -73,3 +73,30 @@ func TestTimetable(t *testing.T) {
 		}
 	}
 }
+
+func TestAClockThatIsSetBackDelaysNoSlot(t *testing.T) {
+	at := func(s string) time.Time {
+		x, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for _, schedule := range []string{"0 * * * *", "1h"} {
+		d, err := newTimetable(schedule, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due := d.next(at("2027-11-29T10:30:00Z")) // of a host that was a year ahead
+		var daemon Daemon
+		j := daemonJob{name: "settle", table: d}
+		if daemon.reached(j, &due, at("2026-11-29T10:30:00Z")) || due.at.Sub(at("2026-11-29T10:30:00Z")) > time.Hour {
+			t.Errorf("%q: next at %s, want within the hour", schedule, due.at)
+		}
+		still := due
+		daemon.reached(j, &due, at("2026-11-29T10:31:00Z"))
+		if !due.at.Equal(still.at) {
+			t.Errorf("%q: moved from %s to %s", schedule, still.at, due.at)
+		}
+	}
+}
