@@ -8,13 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/recovery-ledger/reconcile/internal/twice"
 )
 
 // Limits of a record. Keys and names are indexed, so they are short; texts are
@@ -774,70 +775,14 @@ func members(obj []byte, f func(name, val []byte)) {
 }
 
 // repeated finds the first member that stands twice in one object, at any depth,
-// and returns its dotted path. Values of members named skip are not looked into.
-// One walk, with a stack of its own: a payload may be nested ten thousand deep.
+// and returns its dotted path, as a message may carry it. Values of members named
+// skip are not looked into.
 func repeated(b []byte, skip string) (path string, found bool) {
-	type level struct {
-		object bool
-		from   int             // its names are names[from:], up to those of the next level
-		index  map[string]bool // of many names
+	names := twice.Member(b, skip)
+	for i, n := range names {
+		names[i] = shownName([]byte(n))
 	}
-	var levels [8]level
-	var room [32][]byte
-	stack, names := levels[:0], room[:0]
-	name := false // a name comes next
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '{', '[':
-			name = b[i] == '{'
-			stack = append(stack, level{object: name, from: len(names)})
-		case '}', ']':
-			names = names[:stack[len(stack)-1].from]
-			stack, name = stack[:len(stack)-1], false
-		case ',':
-			name = len(stack) > 0 && stack[len(stack)-1].object
-		case '"':
-			j := endOfString(b, i)
-			if name {
-				name = false
-				l := &stack[len(stack)-1]
-				n := b[i+1 : j-1]
-				if bytes.IndexByte(n, '\\') >= 0 {
-					n, _ = decode(b[i:j], true)
-				}
-				if l.index != nil {
-					found, l.index[string(n)] = l.index[string(n)], true
-				} else {
-					found = slices.ContainsFunc(names[l.from:], func(o []byte) bool { return bytes.Equal(o, n) })
-				}
-				names = append(names, n)
-				if found {
-					var parts []string
-					for k, l := range stack {
-						last := len(names)
-						if k+1 < len(stack) {
-							last = stack[k+1].from
-						}
-						if last > l.from {
-							parts = append(parts, shownName(names[last-1]))
-						}
-					}
-					return strings.Join(parts, "."), true
-				}
-				if l.index == nil && len(names)-l.from > 16 {
-					l.index = make(map[string]bool, 64)
-					for _, o := range names[l.from:] {
-						l.index[string(o)] = true
-					}
-				}
-				if skip != "" && string(n) == skip {
-					j = end(b, blanks(b, blanks(b, j)+1))
-				}
-			}
-			i = j - 1
-		}
-	}
-	return "", false
+	return strings.Join(names, "."), len(names) > 0
 }
 
 func hasMember(obj []byte, name string) bool {

@@ -238,34 +238,6 @@ func TestEveryKnownMemberMayStandOnce(t *testing.T) {
 	}
 }
 
-func TestRepeatedMembers(t *testing.T) {
-	var many strings.Builder
-	for i := range 100 {
-		fmt.Fprintf(&many, `"m%d":{"x":%d},`, i, i)
-	}
-	deep := strings.Repeat(`{"a":[`, 4000) + `{"b":1,"b":2}` + strings.Repeat(`]}`, 4000)
-	for name, c := range map[string]struct{ json, skip, want string }{
-		"none":                               {json: `{"a":{"a":{"a":1}},"b":[{"a":1},{"a":1}]}`},
-		"a text that looks like one":         {json: `{"a":"\"a\":1,\"a\":2","b":"a"}`},
-		"values alike":                       {json: `{"a":"x","b":"x","c":["x","x"]}`},
-		"not of an object":                   {json: `["a","a",1,null]`},
-		"at the top":                         {json: `{"a":1 , "a" :2}`, want: "a"},
-		"behind an array":                    {json: `{"l":[{"a":1,"b":2},3],"l":4}`, want: "l"},
-		"letter case tells apart":            {json: `{"a":1,"A":2}`},
-		"many members, none twice":           {json: `{` + many.String() + `"z":1}`},
-		"many members, one twice":            {json: `{` + many.String() + `"m3":1}`, want: "m3"},
-		"deep down":                          {json: deep, want: strings.Repeat("a.", 4000) + "b"},
-		"inside what is skipped":             {json: `{"d":{"a":1,"a":2},"e":1}`, skip: "d"},
-		"what is skipped stands twice":       {json: `{"d":{"a":1},"d":1}`, skip: "d", want: "d"},
-		"behind what is skipped, a text too": {json: `{"d":"}\"","e":1,"e":2}`, skip: "d", want: "e"},
-	} {
-		got, found := repeated([]byte(c.json), c.skip)
-		if got != c.want || found != (c.want != "") {
-			t.Errorf("%s: got %.80q %t, want %.80q", name, got, found, c.want)
-		}
-	}
-}
-
 func TestPayloadKeepsItsBytes(t *testing.T) {
 	for _, body := range []string{
 		`{"contact_id":734512345678901235,"amount":19.90}`,

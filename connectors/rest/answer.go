@@ -14,6 +14,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/connectors/httpclient"
+	"github.com/recovery-ledger/reconcile/internal/twice"
 )
 
 // answer is an HTTP answer, read as JSON where it is.
@@ -37,9 +38,8 @@ func newAnswer(r *httpclient.Response) *answer {
 	v, err := decode(r.Body)
 	if err == nil {
 		a.doc.body = v
-		if name, twice := repeatedMember(r.Body); twice {
-			// Source: RFC 8259, 4: readers differ, most take the last.
-			a.bad, a.twice = fmt.Errorf("the answer has the member %q twice, so what it says is not known", name), true
+		if path := twice.Member(r.Body, ""); path != nil {
+			a.bad, a.twice = fmt.Errorf("the answer has the member %q twice, so what it says is not known", path[len(path)-1]), true
 		}
 		return a
 	}
@@ -168,73 +168,6 @@ func (b *block) doubt(a *answer, known ...*selector) string {
 		return fmt.Sprintf("nothing was found, and the answer holds %q: %s", name, a.message())
 	}
 	return ""
-}
-
-// fewNames is how many names are compared one by one before a set is made.
-const fewNames = 24
-
-// object is what is known of a JSON object, or of a list, while it is read.
-type object struct {
-	isObject, wantsName bool
-	names               [][]byte
-	set                 map[string]bool
-}
-
-// add keeps a name, and tells whether it stood there before.
-func (o *object) add(name []byte) bool {
-	if o.set == nil {
-		if slices.ContainsFunc(o.names, func(n []byte) bool { return bytes.Equal(n, name) }) {
-			return true
-		}
-		if o.names = append(o.names, name); len(o.names) > fewNames {
-			o.set = map[string]bool{}
-			for _, n := range o.names {
-				o.set[string(n)] = true
-			}
-		}
-		return false
-	}
-	before := o.set[string(name)]
-	o.set[string(name)] = true
-	return before
-}
-
-// repeatedMember returns the first name that stands twice in one object of a
-// valid JSON text, and whether there is one.
-func repeatedMember(b []byte) (name string, twice bool) {
-	var stack []object
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '{', '[':
-			stack = append(stack, object{isObject: b[i] == '{', wantsName: b[i] == '{'})
-		case '}', ']':
-			stack = stack[:len(stack)-1]
-		case ',':
-			top := &stack[len(stack)-1]
-			top.wantsName = top.isObject
-		case '"':
-			start := i
-			for i++; b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
-			if len(stack) == 0 || !stack[len(stack)-1].wantsName {
-				continue
-			}
-			stack[len(stack)-1].wantsName = false
-			name := b[start+1 : i]
-			if bytes.IndexByte(name, '\\') >= 0 {
-				var text string
-				_ = json.Unmarshal(b[start:i+1], &text) // valid: all of it was decoded before
-				name = []byte(text)
-			}
-			if stack[len(stack)-1].add(name) {
-				return string(name), true
-			}
-		}
-	}
-	return "", false
 }
 
 // records returns the records in an answer and whether it is one: an empty

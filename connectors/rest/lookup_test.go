@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -171,43 +170,6 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	if _, e := ask(t, c, "list", "k1"); e.RetryAfter.Wait != 30*time.Second {
 		t.Errorf("%+v", e.RetryAfter)
 	}
-}
-
-// FuzzRepeatedMember compares with a slower reader of the same text.
-func FuzzRepeatedMember(f *testing.F) {
-	for _, s := range []string{`{"a":1,"a":2}`, `[{"a":[{"b":1}]},{"a":{"b":{},"b":[]}}]`, `{"a\"b":1,"a\u0022b":2}`, `"a"`, `{"x":",{}[]\"","x ":0}`, `[]`, `{"":1,"":2}`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if _, err := decode([]byte(s)); err != nil {
-			return
-		}
-		dec := json.NewDecoder(strings.NewReader(strings.TrimPrefix(s, "\ufeff")))
-		var twice bool
-		var value func(tok json.Token)
-		value = func(tok json.Token) {
-			names := map[json.Token]bool{}
-			if tok != json.Delim('{') && tok != json.Delim('[') {
-				return
-			}
-			for dec.More() {
-				next, _ := dec.Token()
-				if tok == json.Delim('{') {
-					twice = twice || names[next]
-					names[next] = true
-					next, _ = dec.Token()
-				}
-				value(next)
-			}
-			_, _ = dec.Token()
-		}
-		tok, _ := dec.Token()
-		value(tok)
-		// What is no UTF-8 is one replacement to the slow reader.
-		if _, got := repeatedMember([]byte(s)); got != twice && utf8.ValidString(s) && !strings.Contains(s, `\ud`) {
-			t.Errorf("%q: %v, want %v", s, got, twice)
-		}
-	})
 }
 
 func TestAnAnswerOutOfACacheIsAsOldAsItSays(t *testing.T) {
