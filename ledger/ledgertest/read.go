@@ -367,7 +367,7 @@ func unsettleGeneration(t *testing.T, w *world) {
 		st := w.get(key)
 		g := st.Entry
 		if g.State != want || g.Effect != ledger.EffectUnknown || g.Work != ledger.WorkLook || !g.NextAt.Equal(now) ||
-			!g.SendBy.Equal(now.Add(20*time.Second)) || g.Negatives != 0 || g.Class != ledger.ClassOf(g) {
+			!g.SendBy.Equal(now.Add(20*time.Second)) || !g.SettleFrom.Equal(now) || g.Negatives != 0 || g.Class != ledger.ClassOf(g) {
 			t.Errorf("%s: %+v", key, g)
 		}
 		if ledger.EffectOf(st.Attempts) != ledger.EffectUnknown || len(st.Attempts) != g.Attempts {

@@ -31,7 +31,8 @@ SELECT e.id, e.history_count + 1, CAST(:now AS bigint), e.state,
 
 -- name: lost_entries
 UPDATE entry AS e SET
-       effect = 'unknown', reason = 'generation', attempts = attempts + 1, history_count = history_count + 1,
+       -- In doubt from now on, however long ago it came.
+       effect = 'unknown', reason = 'generation', attempts = attempts + 1, history_count = history_count + 1, settle_from = CAST(:now AS bigint),
        send_by = {greatest}(send_by, CAST(:send_by AS bigint)),
        -- It cannot have been sent before it was known.
        first_sent_at = CASE WHEN first_sent_at = 0 THEN received_at ELSE first_sent_at END,
