@@ -542,7 +542,7 @@ func (r *run) apply(ctx context.Context, batch []became) error {
 		switch {
 		case a.Err == nil:
 			r.account(batch[i], a.Entry)
-			if a.Entry.Outcome == ledger.OutcomeApplied && a.Entry.OutcomeKey != "" && cs[i].Lease.State != a.Entry.State {
+			if cs[i].Lease.State != a.Entry.State {
 				done = append(done, a.Entry)
 			}
 		case errors.Is(a.Err, ledger.ErrLeaseLost), errors.Is(a.Err, ledger.ErrGeneration):
@@ -557,50 +557,7 @@ func (r *run) apply(ctx context.Context, batch []became) error {
 			return a.Err
 		}
 	}
-	return r.bothApplied(ctx, done)
-}
-
-// bothApplied flags entries just settled as applied, and the siblings of the
-// same outcome that are applied too: what must happen once has happened twice.
-func (r *run) bothApplied(ctx context.Context, es []ledger.Entry) error {
-	if len(es) == 0 {
-		return nil
-	}
-	ids := make([]int64, len(es))
-	for i, e := range es {
-		ids[i] = e.ID
-	}
-	sibs, err := r.e.store.Siblings(ctx, ids)
-	if err != nil {
-		return err
-	}
-	for _, e := range es {
-		for _, b := range sibs[e.ID] {
-			same := b.RemoteID != "" && b.RemoteID == e.RemoteID
-			if b.Kind != ledger.SiblingOutcome || b.Outcome != ledger.OutcomeApplied || same {
-				continue
-			}
-			if err := errors.Join(r.flagDuplicate(ctx, e.ActionKey, b.ActionKey), r.flagDuplicate(ctx, b.ActionKey, e.ActionKey)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// flagDuplicate flags a settled entry whose outcome another one brought about
-// too.
-func (r *run) flagDuplicate(ctx context.Context, key, other string) error {
-	_, err := r.e.store.Change(ctx, key, func(cur ledger.Stored, _ time.Time) (ledger.Recording, error) {
-		next := cur.Entry.WithFlag(ledger.FlagDuplicate)
-		if cur.Entry.HasFlag(ledger.FlagDuplicate) || cur.Entry.Outcome != ledger.OutcomeApplied {
-			return ledger.Recording{Verdict: ledger.RecordedUnchanged}, nil
-		}
-		next.Reason = "duplicate: " + other + " was applied for the same outcome"
-		return ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next,
-			History: []ledger.History{historyOf(cur.Entry, next, "reconcile", "", r.id)}}, nil
-	})
-	return ignoreNotFound(err)
+	return flagTwice(ctx, r.e.store, done, r.id)
 }
 
 // late brings the result of our own send to an entry that somebody else has
@@ -625,7 +582,7 @@ func (r *run) late(ctx context.Context, b became) error {
 		return ignoreNotFound(err)
 	}
 	if e.Outcome == ledger.OutcomeApplied && e.OutcomeKey != "" && was != e.State {
-		return r.bothApplied(ctx, []ledger.Entry{e})
+		return flagTwice(ctx, r.e.store, []ledger.Entry{e}, r.id)
 	}
 	return nil
 }

@@ -37,18 +37,18 @@ func (e *NotAllowedError) Error() string {
 // Person applies a person's action to one entry. A *NotAllowedError changes
 // nothing.
 func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (ledger.Entry, error) {
-	return e.store.Change(ctx, actionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
+	out, err := e.store.Change(ctx, actionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
 		op := connectors.Operation{}
 		if c := e.conns[cur.Entry.Connector]; c != nil {
 			op, _ = c.Info().Operation(cur.Entry.Operation)
 		}
 		s := e.setting(cur.Entry, op, "", ledger.Lane{}, now)
 		next, err := AfterPerson(cur.Entry, a, s)
-		if err == nil && a.Action == ledger.ActionRetry && cur.Entry.Driver != "" {
-			next = endDriving(next, cur.Attempts, now)
-		}
 		if err != nil {
 			return ledger.Recording{}, err
+		}
+		if a.Action == ledger.ActionRetry && cur.Entry.Driver != "" {
+			next = endDriving(next, cur.Attempts, now)
 		}
 		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next,
 			History: []ledger.History{historyOf(cur.Entry, next, "person:"+a.By, a.Note, "")}}
@@ -61,6 +61,10 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 		}
 		return rec, nil
 	})
+	if err != nil {
+		return out, err
+	}
+	return out, flagTwice(ctx, e.store, []ledger.Entry{out}, "")
 }
 
 // AfterPerson says what becomes of an entry by a person's action (docs/rules.md,

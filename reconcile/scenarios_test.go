@@ -363,6 +363,33 @@ func TestScenarios(t *testing.T) {
 			}
 			w.wantEffects("k1", 1, 0)
 		},
+		"S44 both for one outcome are reported as done: both are flagged, and a closed flag stays closed": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			done := func(id string) string { return `"status":"ok","remote_id":"` + id + `"` }
+			lines := []string{sibling(w.line("k1", done("1")), "invoice-9"), sibling(w.line("k2", done("2")), "invoice-9"), sibling(w.line("k3", done("2")), "invoice-8")}
+			w.report(lines...)
+			for k, want := range map[string]bool{"k1": true, "k2": true, "k3": false} {
+				if e := w.want(k, ledger.StateSettled, ""); e.HasFlag(ledger.FlagDuplicate) != want {
+					t.Errorf("%s: flags %v", k, e.Flags)
+				}
+			}
+			w.wantExplained("k1")
+			w.person("k1", reconcile.PersonAction{Action: ledger.ActionResolve, By: "ada", Note: "one was taken back"})
+			w.report(lines...)
+			if e := w.want("k1", ledger.StateSettled, ""); e.HasFlag(ledger.FlagDuplicate) {
+				t.Errorf("flagged again: %v", e.Flags)
+			}
+		},
+		"S44 both for one outcome, the second by a person's word: both are flagged": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(sibling(w.line("k1", `"status":"ok","remote_id":"1"`), "invoice-9"), sibling(w.line("k2", timeout), "invoice-9"))
+			w.person("k2", reconcile.PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeApplied, By: "ada", Reference: "2", Note: "seen in the system"})
+			for _, k := range []string{"k1", "k2"} {
+				if e := w.want(k, ledger.StateSettled, ""); !e.HasFlag(ledger.FlagDuplicate) {
+					t.Errorf("%s: flags %v", k, e.Flags)
+				}
+			}
+		},
 		"C02 the same key for another operation is refused, with the way out": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			w.report(w.line("inv:55", timeout))

@@ -336,7 +336,7 @@ func (w *world) report(lines ...string) []ledger.Recorded {
 		}
 		recs = append(recs, r)
 	}
-	out, err := w.store.Record(context.Background(), recs, w.rec.Decide)
+	out, err := w.rec.Record(context.Background(), w.store, recs)
 	if err != nil {
 		w.t.Fatal(err)
 	}

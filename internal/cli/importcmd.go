@@ -98,7 +98,7 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 	parse := s.parseOptions(now)
 	bar := a.progress(progressBytes, o.size())
 	defer bar.done()
-	decide := s.recorder().Decide
+	recorder := s.recorder()
 	im := &importer{
 		parse: func(line []byte) (ledger.Record, []ledger.FieldError) {
 			received := parse
@@ -108,7 +108,7 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 		workers: min(runtime.GOMAXPROCS(0), 4),
 		writers: 2, // one is made ready while the database works on the other
 		record: func(ctx context.Context, recs []ledger.Record) ([]ledger.Recorded, error) {
-			return s.store.Record(ctx, recs, decide)
+			return recorder.Record(ctx, s.store, recs)
 		},
 		refuse: func(source string, line int, e ledger.FieldError) {
 			bar.above(func() { a.note("%s:%d: %s: %s", source, line, e.Field, e.Message) })
