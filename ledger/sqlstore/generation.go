@@ -13,6 +13,9 @@ import (
 func (s *Store) Unsettle(ctx context.Context, reason string, generation bool, longest time.Duration) (entries int, err error) {
 	err = s.write(ctx, "unsettle", func(tx *txn) error {
 		entries = 0
+		if _, err := s.exec(ctx, tx, "entries_lock", nil); err != nil {
+			return err
+		}
 		now, err := s.durableNow(ctx, tx)
 		if err != nil {
 			return err

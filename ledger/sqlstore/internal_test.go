@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -617,5 +618,72 @@ func TestAConnectionLostWithinACopy(t *testing.T) {
 	}
 	if err := s.once(ctx, func(tx *txn) error { return s.insert(ctx, tx, "history_add", historyLayout, row) }); err != nil {
 		t.Errorf("the next transaction: %v", err)
+	}
+}
+
+// TestUnsettleBesideWorkersKeepsHistoryWhole: entries that are claimed, changed
+// and given back while a new generation begins are in its set whole or not at
+// all: each has as many rows of history as it counts, and as many attempts.
+func TestUnsettleBesideWorkersKeepsHistoryWhole(t *testing.T) {
+	s := opened(t, pgtest.DB(t), Options{})
+	ctx := t.Context()
+	now := time.Now()
+	const n = 60
+	recs := make([]ledger.Record, n)
+	for i := range recs {
+		recs[i] = ledger.Record{ActionKey: fmt.Sprintf("k%d", i)}
+	}
+	_, err := s.Record(ctx, recs, func(_ *ledger.Stored, r ledger.Record, _ time.Time) ledger.Recording {
+		e := ledger.Doubt(ledger.Entry{ActionKey: r.ActionKey, Workflow: "w", Lane: "crm", Effect: ledger.EffectUnknown}, "timeout", now)
+		return ledger.Recording{Verdict: ledger.RecordedNew, Entry: e, Attempts: []ledger.Attempt{{AttemptID: "a", Status: ledger.AttemptUnknown, Effect: ledger.EffectUnknown}}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var workers sync.WaitGroup
+	for w := range 3 {
+		workers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				// What a raised generation refuses is refused; only what is
+				// left behind counts here.
+				got, err := s.Claim(ctx, ledger.Claim{Lane: "crm", Work: ledger.WorkLook, Limit: 7, Holder: fmt.Sprint("w", w), Lease: time.Minute})
+				if err != nil || len(got.Entries) == 0 {
+					continue
+				}
+				var cs []ledger.Change
+				for j, e := range got.Entries {
+					next := ledger.Doubt(e.Entry, fmt.Sprintf("not_visible: %d", i), now)
+					next.Negatives = 1
+					cs = append(cs, ledger.Change{Lease: got.Leases[j], Next: next})
+				}
+				if i%2 == 0 {
+					_ = s.Release(ctx, got.Leases)
+				} else {
+					_, _ = s.Apply(ctx, cs)
+				}
+			}
+		})
+	}
+	for i := range 25 {
+		if _, err := s.Unsettle(ctx, "test", i%2 == 0, time.Second); err != nil {
+			t.Errorf("unsettle %d: %v", i, err)
+			break
+		}
+	}
+	close(ended)
+	workers.Wait()
+	var broken []string
+	err = s.r.SelectContext(ctx, &broken, `SELECT e.action_key || ': counts ' || e.history_count || ' rows of history, has ' || count(h.history_no) || '; ' || e.attempts || ' attempts, has '
+		|| (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id)
+		FROM entry AS e JOIN history AS h ON h.entry_id = e.id GROUP BY e.id
+		HAVING count(h.history_no) <> e.history_count OR e.attempts <> (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id)`)
+	if err != nil || len(broken) > 0 {
+		t.Errorf("%d entries are not whole, %v; %q", len(broken), err, broken[:min(3, len(broken))])
 	}
 }

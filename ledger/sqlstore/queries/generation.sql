@@ -1,3 +1,12 @@
+-- name: entries_lock (postgres)
+-- What follows is several statements about one set of entries: nobody may move
+-- one into it or out of it between them. Reading goes on.
+LOCK TABLE entry IN EXCLUSIVE MODE
+
+-- name: entries_lock (sqlite)
+-- A transaction that writes has the database to itself.
+SELECT 1
+
 -- name: generation_lock
 SELECT CAST(m.value AS bigint) FROM meta AS m WHERE m.name = 'generation' {lock}
 
