@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -133,7 +134,11 @@ func GateChecks(e ledger.Entry, vs []connectors.Verdict, s Setting) Gate {
 		}
 		if v.Kind == connectors.VerdictUnread {
 			at := s.Now.Add(siblingWait(s.Policy))
-			return stop(ledger.Wait(e, fmt.Sprintf("check_unread: %s: %s", c, v.Detail), at))
+			detail := v.Detail
+			if ce := (*connectors.Error)(nil); errors.As(v.Err, &ce) && ce.HTTPStatus != 0 {
+				detail = fmt.Sprintf("HTTP %d: %s", ce.HTTPStatus, detail)
+			}
+			return stop(ledger.Wait(e, fmt.Sprintf("check_unread: %s: %s", c, detail), at))
 		}
 		if c == connectors.CheckOwner {
 			g := s.owner(e, v)

@@ -415,6 +415,31 @@ func NoLookup(e ledger.Entry, as []ledger.Attempt, s Setting) ledger.Entry {
 	return ledger.Escalate(e, x, "outcome_unknown: this system cannot be asked by our key")
 }
 
+// notConfigured says what becomes of an entry whose connector the config does
+// not name. That may be mended at any time, so it waits no longer than for one
+// look; but not for ever.
+func notConfigured(e ledger.Entry, s Setting) ledger.Entry {
+	e.PolicyVersion = s.PolicyVersion
+	why := fmt.Sprintf("connector_not_configured: %q; add [connectors.%s] to the config", e.Connector, e.Connector)
+	at := s.Now.Add(s.Policy.SettleEvery)
+	switch e.State {
+	case ledger.StateSettled:
+		return ledger.VerifyAt(e, at)
+	case ledger.StateEscalated:
+		return s.daily(e, e.Reason)
+	case ledger.StateRetryable:
+		return ledger.Wait(e, why, at)
+	}
+	e.LooksFailed++
+	if s.windowOver(e) {
+		return s.escalate(e, "outcome_unknown: "+why)
+	}
+	if e.State == ledger.StateInFlight {
+		return ledger.Doubt(e, why, at)
+	}
+	return ledger.Wait(e, why, at)
+}
+
 // notAskable says what becomes of an entry that its system cannot be asked
 // about, for the reason given, although it can be about others. One that is
 // known not done needs no proof, but a person's word for the look that is

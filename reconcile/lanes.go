@@ -206,8 +206,10 @@ func (l *Lanes) OK(ctx context.Context, name string) error {
 	}
 	paused := false
 	_, err := l.store.SaveLane(ctx, name, func(ln ledger.Lane, now time.Time) ledger.Lane {
-		// A call that was under way when the pause began does not end it.
+		// A call that was under way when the pause began does not end it; but
+		// the failures are in a row no more.
 		if paused = ln.PausedUntil.After(now); paused {
+			ln.FailedInRow = 0
 			return ln
 		}
 		ln.PausedTotal = ln.PausedFor(now)

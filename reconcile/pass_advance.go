@@ -71,11 +71,17 @@ type candidate struct {
 
 func (r *run) advanceJob(ctx context.Context, st *stage, j job) error {
 	if j.conn == nil {
-		r.giveBack(ctx, j.ls)
-		for _, e := range j.es {
-			r.unchanged(e.Entry, "", fmt.Sprintf("connector_not_configured: %q; add [connectors.%s] to the config", e.Entry.Connector, e.Entry.Connector))
+		now := r.ck.now()
+		for i, e := range j.es {
+			c := candidate{stored: e, lease: j.ls[i], from: e.Entry}
+			set := r.e.setting(e.Entry, j.op, "", st.lane, now)
+			g := GateLimits(e.Entry, set)
+			if !g.Stop {
+				g.Next = notConfigured(e.Entry, set)
+				r.count(func(c *Counts) { c.Skipped++ })
+			}
+			r.emit(st, c, g.Next, "")
 		}
-		r.count(func(c *Counts) { c.Skipped += len(j.es) })
 		return nil
 	}
 	ids := make([]int64, len(j.es))

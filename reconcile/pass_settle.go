@@ -68,12 +68,15 @@ type settler struct {
 func (s *settler) handle(ctx context.Context, j job) error {
 	r := s.r
 	if j.conn == nil {
-		r.giveBack(ctx, j.ls)
-		for _, e := range j.es {
-			r.unchanged(e.Entry, ledger.FindingCouldNotAsk, fmt.Sprintf("connector_not_configured: %q; add [connectors.%s] to the config", e.Entry.Connector, e.Entry.Connector))
-		}
 		s.took(len(j.es))
-		r.count(func(c *Counts) { c.CouldNotAsk += len(j.es) })
+		now := r.ck.now()
+		for i, e := range j.es {
+			next := notConfigured(e.Entry, r.e.setting(e.Entry, j.op, "", s.lane, now))
+			if next.State != ledger.StateEscalated {
+				r.count(func(c *Counts) { c.CouldNotAsk++ })
+			}
+			s.emit(j.ls[i], e, next, nil, ledger.FindingCouldNotAsk)
+		}
 		return nil
 	}
 	if !j.have || j.op.Lookup == connectors.LookupNone {

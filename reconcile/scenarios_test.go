@@ -390,6 +390,48 @@ func TestScenarios(t *testing.T) {
 				}
 			}
 		},
+		"a connector that the config does not name: waits, says so, and goes to a person in the end": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			other := func(key, attempt string) string {
+				return strings.Replace(w.line(key, attempt), `"billing"`, `"biling"`, 1)
+			}
+			w.report(other("unknown", timeout), other("not done", `"status":"error","http_status":503,"effect":"not_done"`))
+			w.clock.advance(time.Minute)
+			began := w.clock.Now()
+			tally := w.pass()
+			for k, state := range map[string]ledger.State{"unknown": ledger.StateAmbiguous, "not done": ledger.StateRetryable} {
+				e := w.want(k, state, "connector_not_configured")
+				if !e.NextAt.After(e.LastActivityAt) || e.LastActivityAt.Before(began) {
+					t.Errorf("%s: next at %s, last activity %s", k, e.NextAt, e.LastActivityAt)
+				}
+			}
+			if tally.Counts.CouldNotAsk != 1 || tally.Counts.Skipped != 1 {
+				t.Errorf("counts %+v", tally.Counts)
+			}
+			for range 80 {
+				w.clock.advance(time.Hour)
+				w.pass()
+			}
+			w.want("unknown", ledger.StateEscalated, "outcome_unknown: connector_not_configured")
+			w.want("not done", ledger.StateEscalated, "too_old")
+		},
+		"a success between failures ends their row, also while the lane is paused": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			lanes := reconcile.NewLanes(w.store)
+			fail := &connectors.Error{Kind: connectors.KindServerError, HTTPStatus: 500}
+			ctx := context.Background()
+			for range 5 {
+				if _, _, err := lanes.Failed(ctx, "billing", fail); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := lanes.OK(ctx, "billing"); err != nil {
+				t.Fatal(err)
+			}
+			if ln, err := w.store.Lane(ctx, "billing"); err != nil || ln.FailedInRow != 0 || !ln.PausedUntil.After(w.clock.Now()) {
+				t.Errorf("%d failures in a row, paused until %s, %v; want none, and still paused", ln.FailedInRow, ln.PausedUntil, err)
+			}
+		},
 		"C02 the same key for another operation is refused, with the way out": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			w.report(w.line("inv:55", timeout))
