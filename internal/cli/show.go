@@ -60,14 +60,46 @@ func (o showOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	st.Entry = reconcile.FlagReview(s.shown(st.Entry), history, s.setting(st.Entry, st.Entry.LastActivityAt))
-	if o.output == formatJSON {
-		return render.JSON(a.Out, reports.ViewShow(st, evidence, history, o.payload))
-	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	return a.timeline(st, evidence, history, o.payload, now)
+	held, err := s.held(ctx, st.Entry, now)
+	if err != nil {
+		return err
+	}
+	v := reports.ViewShow(st, evidence, history, o.payload)
+	v.Why = joined(" ", v.Why, held)
+	if o.output == formatJSON {
+		return render.JSON(a.Out, v)
+	}
+	return a.timeline(st, evidence, history, v.Why, o.payload, now)
+}
+
+// held says what keeps an entry that the program works on where it is, whatever
+// its own state is: a hold, or a pause of its lane; "" for nothing.
+func (s *session) held(ctx context.Context, e ledger.Entry, now time.Time) (string, error) {
+	if e.Work == ledger.WorkNone {
+		return "", nil
+	}
+	by, err := s.store.Meta(ctx, ledger.MetaHeld)
+	if err != nil {
+		return "", err
+	}
+	ln, err := s.store.Lane(ctx, e.Lane)
+	if err != nil {
+		return "", err
+	}
+	sends := e.State == ledger.StateRetryable || e.State == ledger.StateReady
+	switch {
+	case sends && by != "":
+		return fmt.Sprintf("Nothing is sent at present: %s holds all sends (reconcile resume ends that).", by), nil
+	case sends && ln.Held:
+		return fmt.Sprintf("Nothing is sent at present: %s holds the sends to %s (reconcile resume --connector %s ends that).", ln.HeldBy, e.Lane, e.Connector), nil
+	case ln.PausedUntil.After(now):
+		return fmt.Sprintf("Nothing is asked of %s until %s (%s).", e.Lane, ln.PausedUntil.UTC().Format(time.RFC3339), ln.PauseReason), nil
+	}
+	return "", nil
 }
 
 // loadEntry checks the config, opens the ledger and reads one entry. The caller
@@ -116,7 +148,7 @@ func nearKey(ctx context.Context, store ledger.Store, key string) string {
 }
 
 // timeline prints an entry for a person.
-func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History, payload bool, now time.Time) error {
+func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History, why string, payload bool, now time.Time) error {
 	e := st.Entry
 	w := &lines{w: a.Out}
 	fields := []render.Field{{Name: "entry", Value: e.ActionKey}}
@@ -206,7 +238,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 		}
 	}
 	w.heading("Why")
-	w.wrapped(reports.Why(st, evidence, history), a.Width)
+	w.wrapped(why, a.Width)
 	return w.err
 }
 
