@@ -13,24 +13,28 @@ import (
 func (s *Store) Unsettle(ctx context.Context, reason string, generation bool, longest time.Duration) (entries int, err error) {
 	err = s.write(ctx, "unsettle", func(tx *txn) error {
 		entries = 0
-		if _, err := s.exec(ctx, tx, "entries_lock", nil); err != nil {
-			return err
-		}
-		now, err := s.durableNow(ctx, tx)
-		if err != nil {
-			return err
-		}
-		a := func() args {
-			return args{"now": micros(now), "send_by": micros(now.Add(longest)), "note": storable(reason)}
-		}
+		var stored int64
 		if generation {
-			var stored int64
+			// Before the entries are locked: who finds that another one has
+			// answered it need not wait for them.
 			if _, err := s.one(ctx, tx, "generation_lock", nil, &stored); err != nil {
 				return err
 			}
 			if noticed := s.replaced.Load(); noticed != 0 && stored > noticed-1 {
 				return nil
 			}
+		}
+		now, err := s.durableNow(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if _, err := s.exec(ctx, tx, "entries_lock", nil); err != nil {
+			return err
+		}
+		a := func() args {
+			return args{"now": micros(now), "send_by": micros(now.Add(longest)), "note": storable(reason)}
+		}
+		if generation {
 			if err := s.raiseGeneration(ctx, tx, stored+1, a); err != nil {
 				return err
 			}

@@ -670,7 +670,7 @@ func TestUnsettleBesideWorkersKeepsHistoryWhole(t *testing.T) {
 			}
 		})
 	}
-	for i := range 25 {
+	for i := range 10 {
 		if _, err := s.Unsettle(ctx, "test", i%2 == 0, time.Second); err != nil {
 			t.Errorf("unsettle %d: %v", i, err)
 			break
