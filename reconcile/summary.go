@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/duration"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -175,7 +176,7 @@ func (s Setting) tooOld(e ledger.Entry) string {
 	if end := s.windowEnd(e); end.IsZero() || !s.Now.After(end) {
 		return ""
 	}
-	return fmt.Sprintf("too_old: failed %s ago, the limit is %s", s.Now.Sub(e.FirstFailedAt).Round(time.Second), s.Policy.MaxAge)
+	return fmt.Sprintf("too_old: failed %s ago, the limit is %s", duration.Format(s.Now.Sub(e.FirstFailedAt).Round(time.Minute)), duration.Format(s.Policy.MaxAge))
 }
 
 // failureOf is the class of the last failure, and its HTTP status. What a look

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func newRoot(a *app) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return usagef("unknown command %q%s", args[0], nearest.Hint(args[0], commandNames(cmd)))
+		return usagef("unknown command %q%s", args[0], cmp.Or(nearest.Hint(args[0], commandNames(cmd)), "; run: reconcile --help"))
 	}
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "config `file` (default ./reconcile.toml, then the user's config folder; env RECONCILE_CONFIG)")
 	root.PersistentFlags().StringVar(&a.ledgerURL, "ledger", "", "ledger `url`: sqlite:FILE or postgres://… (env RECONCILE_LEDGER; default reconcile.db beside the config)")

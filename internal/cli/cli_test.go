@@ -62,7 +62,7 @@ func TestUsageMistakes(t *testing.T) {
 		want string
 	}{
 		"unknown command, near one":     {"entrys", `unknown command "entrys"; did you mean "entries"?`},
-		"unknown command, near none":    {"frobnicate", `unknown command "frobnicate"`},
+		"unknown command, near none":    {"frobnicate", `unknown command "frobnicate"; run: reconcile --help`},
 		"unknown flag, near one":        {"--sicne 24h", `unknown flag --sicne; did you mean "--since"?`},
 		"unknown flag of a command":     {"entries --conector x", `unknown flag --conector; did you mean "--connector"?`},
 		"unknown flag, near none":       {"entries --zzz", "unknown flag --zzz; run: reconcile entries --help"},
