@@ -127,9 +127,10 @@ func stopAtWire(t *testing.T, c *campaign, kind provider.Kind) (provider.Action,
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(90 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
+	const most = 4 * time.Minute // seconds where nothing else runs
+	for end := time.Now().Add(most); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited 90 s for %s", what)
+			t.Fatalf("waited %s for %s", most, what)
 		}
 	}
 }

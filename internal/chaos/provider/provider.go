@@ -159,7 +159,7 @@ func (p *Provider) Serve(ctx context.Context) (addr string, stop func(), err err
 			mux.HandleFunc("GET /"+string(k)+"/actions", func(w http.ResponseWriter, r *http.Request) { p.search(k, w, r) })
 		}
 	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Hour} // a client may be stopped before it writes
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	return l.Addr().String(), func() {
