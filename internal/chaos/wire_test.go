@@ -37,7 +37,17 @@ func TestAStopBetweenCheckAndWrite(t *testing.T) {
 						testproc.Missing(t, pgtest.EnvRequire, err.Error())
 					}
 				}
-				a, e := stopAtWire(t, &campaign{Campaign: Campaign{Ledger: on, Timings: brief}, tool: bin, log: storm.NewLog(), say: t.Logf}, kind)
+				var a provider.Action
+				var e entry
+				for try := 1; a.Requests < 2; try++ {
+					if try > 3 {
+						t.Skip("each time the process found its time over, and reset the connection, before it wrote: nothing to find")
+					}
+					a, e = stopAtWire(t, &campaign{Campaign: Campaign{Ledger: on, Timings: brief}, tool: bin, log: storm.NewLog(), say: t.Logf}, kind)
+					if a.Requests == 1 && (len(a.Effects) != 1 || len(e.Flags) > 0 || e.Outcome != "applied") {
+						t.Fatalf("%d effects, %s %q, flags %v; want one, and nothing flagged", len(a.Effects), e.State, e.Outcome, e.Flags)
+					}
+				}
 				if len(a.Effects) != effects {
 					t.Errorf("%d effects of %d requests %s, want %d", len(a.Effects), a.Requests, times(a), effects)
 				}
@@ -53,7 +63,8 @@ func TestAStopBetweenCheckAndWrite(t *testing.T) {
 }
 
 // stopAtWire has one process stopped at the wire, lets a second one do the
-// action and settle it, and continues the first.
+// action and settle it, and continues the first. Whether that still writes is a
+// race of its threads: with one request at the provider it did not.
 func stopAtWire(t *testing.T, c *campaign, kind provider.Kind) (provider.Action, entry) {
 	t.Helper()
 	must := func(err error) {
@@ -116,7 +127,12 @@ func stopAtWire(t *testing.T, c *campaign, kind provider.Kind) (provider.Action,
 		t.Fatalf("%d effects of %d requests", len(a.Effects), a.Requests)
 	}
 	first.Signal(syscall.SIGCONT)
-	waitFor(t, "the first process to write", func() bool { return c.prov.Action(kind, key).Requests == 2 })
+	for range 50 { // it writes at once or never
+		if c.prov.Action(kind, key).Requests == 2 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 	waitFor(t, "nothing to move any more", func() bool {
 		n, err := c.moving(t.Context())
 		must(err)
