@@ -486,7 +486,7 @@ func TestCases(t *testing.T) {
 				t.Errorf("notes %q", notes)
 			}
 		},
-		"an unknown connector is named, and its entries wait untouched": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+		"an unknown connector is named, and its entries wait: nothing was asked, so no look has failed": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			w.report(strings.Replace(w.line("k", timeout), `"billing"`, `"nowhere"`, 1), w.line("ok", timeout))
 			w.sys.make("ok", "1")

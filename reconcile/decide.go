@@ -430,7 +430,6 @@ func notConfigured(e ledger.Entry, s Setting) ledger.Entry {
 	case ledger.StateRetryable:
 		return ledger.Wait(e, why, at)
 	}
-	e.LooksFailed++
 	if s.windowOver(e) {
 		return s.escalate(e, "outcome_unknown: "+why)
 	}
