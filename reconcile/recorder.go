@@ -171,7 +171,8 @@ func (r *Recorder) entry(rec ledger.Record, now time.Time, d *ledger.Recording) 
 	}
 	e.Keys = []string{e.ProviderKey}
 	e.KeyGuard = r.guard(e)
-	if deriver != nil && len(e.Payload) > 0 {
+	done := slices.ContainsFunc(rec.Attempts, func(a ledger.RecordAttempt) bool { return a.Status == ledger.AttemptOK })
+	if deriver != nil && len(e.Payload) > 0 && !done { // what is done need not be found
 		if findable, _, why := deriver.CheckPayload(e.Operation, e.Keys, e.Payload); !findable && why != "" {
 			d.Warnings = append(d.Warnings, "payload: "+why+"; kept, but no look can find it, so that an unknown outcome goes to a person")
 		}
