@@ -67,7 +67,8 @@ type Classifier interface {
 	Classify(operation string, f Failure) (c Classified, ok bool)
 }
 
-// Info is what an opened connector says of itself.
+// Info is what an opened connector says of itself. Its lists are shared, and not
+// to be changed.
 type Info struct {
 	Name       string // as in the config: "billing"
 	Type       string // "rest"
