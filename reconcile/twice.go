@@ -18,8 +18,8 @@ func (r *Recorder) Record(ctx context.Context, store ledger.Store, recs []ledger
 		return nil, err
 	}
 	var done []ledger.Entry
-	for _, o := range out {
-		if o.Verdict != ledger.RecordedRefused {
+	for i := range out {
+		if o := &out[i]; o.Verdict != ledger.RecordedRefused && o.Entry.OutcomeKey != "" {
 			done = append(done, o.Entry)
 		}
 	}
