@@ -199,6 +199,7 @@ func (im *importer) longest() int {
 
 func (im *importer) parseChunk(c *importChunk) {
 	defer close(c.parsed)
+	c.recs, c.at = make([]ledger.Record, 0, len(c.lines)), make([]int, 0, len(c.lines))
 	for _, l := range c.lines {
 		if l.long {
 			c.refused = append(c.refused, importRefusal{l.no, []ledger.FieldError{{

@@ -84,7 +84,7 @@ func (s *Store) apply(ctx context.Context, tx *txn, now time.Time, cs []ledger.C
 	if err != nil {
 		return err
 	}
-	var rows [][]any
+	var changed []int // of cs: what is written
 	var attempts []ledger.Attempt
 	var evidence []ledger.Evidence
 	var void []int64
@@ -121,9 +121,7 @@ func (s *Store) apply(ctx context.Context, tx *txn, now time.Time, cs []ledger.C
 			out[i] = ledger.Applied{Err: err}
 			continue
 		}
-		added := int64(0)
 		if ledger.LeavesHistory(cur.Entry, next) {
-			added = 1
 			history[id] = ledger.History{
 				EntryID: id, No: cur.history + 1, At: now, From: cur.State, To: next.State, Outcome: next.Outcome,
 				Class: next.Class, Flags: next.Flags, Reason: next.Reason, Owner: next.Owner, Actor: cmp.Or(c.Actor, defaultActor),
@@ -133,17 +131,24 @@ func (s *Store) apply(ctx context.Context, tx *txn, now time.Time, cs []ledger.C
 		if c.Void {
 			void = append(void, id)
 		}
-		keep := int64(0)
-		if c.Keep {
-			keep = 1
-		}
-		rows = append(rows, applyLayout.values(&next, id, c.Lease.Token, string(cur.State), keep, added))
+		changed = append(changed, i)
 		at[id] = i
 		out[i] = ledger.Applied{Entry: next}
 	}
 
 	written := map[int64]bool{}
-	err = s.bulk(ctx, tx, "apply", applyLayout, rows, func(r *sqlx.Rows) error {
+	rs := rows{len(changed), func(j int, to cells) {
+		i := changed[j]
+		l := cs[i].Lease
+		_, added := history[l.EntryID]
+		applyLayout.write(&out[i].Entry, to)
+		to.int(l.EntryID)
+		to.int(l.Token)
+		to.text(string(stored[l.EntryID].State))
+		to.int(number01(cs[i].Keep))
+		to.int(number01(added))
+	}}
+	err = s.bulk(ctx, tx, "apply", applyLayout, rs, func(r *sqlx.Rows) error {
 		var id int64
 		err := r.Scan(&id)
 		written[id] = true
@@ -368,7 +373,7 @@ func (s *Store) start(ctx context.Context, tx *txn, st ledger.Start, next ledger
 		EntryID: next.ID, No: cur.history + 1, At: now, From: cur.State, To: next.State, Class: next.Class, Flags: next.Flags,
 		Reason: next.Reason, Owner: next.Owner, Actor: defaultActor, PolicyVersion: next.PolicyVersion, PassID: st.PassID, Detail: st.Detail,
 	}
-	if err := s.insert(ctx, tx, "history_add", historyLayout, [][]any{historyLayout.values(&h)}); err != nil {
+	if err := s.insert(ctx, tx, "history_add", historyLayout, rowsOf(historyLayout, []ledger.History{h})); err != nil {
 		return out, err
 	}
 	if next.OutcomeKey != "" {

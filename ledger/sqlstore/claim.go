@@ -142,13 +142,15 @@ func (s *Store) Release(ctx context.Context, ls []ledger.Lease) error {
 }
 
 func (s *Store) onLeases(ctx context.Context, tx *txn, name string, ls []ledger.Lease, until time.Time) (lost []ledger.Lease, err error) {
-	rows := make([][]any, len(ls))
-	for i, l := range ls {
-		rows[i] = []any{l.EntryID, l.Token, storable(l.Holder), micros(until)}
-	}
+	rs := rows{len(ls), func(i int, to cells) {
+		to.int(ls[i].EntryID)
+		to.int(ls[i].Token)
+		to.text(storable(ls[i].Holder))
+		to.int(micros(until))
+	}}
 	type claim struct{ id, token int64 }
 	held := map[claim]bool{}
-	err = s.bulk(ctx, tx, name, leaseLayout, rows, func(r *sqlx.Rows) error {
+	err = s.bulk(ctx, tx, name, leaseLayout, rs, func(r *sqlx.Rows) error {
 		var c claim
 		err := r.Scan(&c.id, &c.token)
 		held[c] = true

@@ -34,9 +34,9 @@ type dialect struct {
 	list func(items any) (any, error)
 	// bulk runs a statement on all rows, whose only parameters are those of
 	// its rows fragment, and hands each row that it returns to scan.
-	bulk func(ctx context.Context, tx *txn, query string, l layout, rows [][]any, scan func(*sqlx.Rows) error) error
+	bulk func(ctx context.Context, tx *txn, query string, l layout, rs rows, scan func(*sqlx.Rows) error) error
 	// insert runs a statement that adds the rows given, which are all new.
-	insert func(ctx context.Context, tx *txn, query string, l layout, rows [][]any) error
+	insert func(ctx context.Context, tx *txn, query string, l layout, rs rows) error
 	// fault reads a driver's error.
 	fault func(err error) fault
 }

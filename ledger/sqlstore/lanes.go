@@ -46,7 +46,7 @@ func (s *Store) SaveLane(ctx context.Context, name string, change func(l ledger.
 		}
 		out = change(l, now)
 		out.Name = l.Name
-		return s.bulk(ctx, tx, "lane_save", laneLayout, [][]any{laneLayout.values(&out)}, nil)
+		return s.bulk(ctx, tx, "lane_save", laneLayout, rowsOf(laneLayout, []ledger.Lane{out}), nil)
 	})
 	return out, err
 }

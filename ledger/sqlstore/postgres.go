@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -89,33 +88,30 @@ func postgresRows(l layout) string {
 
 func postgresList(items any) (any, error) { return pq.Array(items).(driver.Valuer).Value() }
 
-func postgresBulk(ctx context.Context, tx *txn, query string, l layout, rows [][]any, scan func(*sqlx.Rows) error) error {
+func postgresBulk(ctx context.Context, tx *txn, query string, l layout, rs rows, scan func(*sqlx.Rows) error) error {
 	query, err := positional(sqlx.DOLLAR, query, l)
 	if err != nil {
 		return err
 	}
-	args := make([]any, len(l.columns))
-	for i, c := range l.columns {
-		args[i] = columnArray(rows, i, c.kind)
-	}
+	args := columnArrays(len(l.columns), rs)
 	if scan == nil {
 		_, err = tx.ExecContext(ctx, query, args...)
 		return err
 	}
-	rs, err := tx.QueryxContext(ctx, query, args...)
+	found, err := tx.QueryxContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	return each(rs, scan)
+	return each(found, scan)
 }
 
 // postgresCopy runs a COPY: for wide rows it costs the server less than half of
 // an INSERT from arrays, and it is sent while the server already works. The
 // lines are made here and handed to the driver itself, which halves what a row
 // costs us.
-func postgresCopy(ctx context.Context, tx *txn, query string, _ layout, rows [][]any) (err error) {
+func postgresCopy(ctx context.Context, tx *txn, query string, _ layout, rs rows) (err error) {
 	raw := tx.conn.Raw(func(dc any) error {
-		err = copyRows(ctx, dc.(driver.ConnPrepareContext), query, rows)
+		err = copyRows(ctx, dc.(driver.ConnPrepareContext), query, rs)
 		// A bad connection is told to the caller only: Raw would close it, and
 		// so wait for the transaction that waits for Raw.
 		return nil
@@ -124,7 +120,7 @@ func postgresCopy(ctx context.Context, tx *txn, query string, _ layout, rows [][
 }
 
 // copyRows runs a COPY on the driver's own connection.
-func copyRows(ctx context.Context, conn driver.ConnPrepareContext, query string, rows [][]any) (err error) {
+func copyRows(ctx context.Context, conn driver.ConnPrepareContext, query string, rs rows) (err error) {
 	// The statement lives within this transaction, hence on one session also
 	// behind a pooler.
 	stmt, err := conn.PrepareContext(ctx, query)
@@ -135,17 +131,17 @@ func copyRows(ctx context.Context, conn driver.ConnPrepareContext, query string,
 	lines := stmt.(interface {
 		CopyData(ctx context.Context, line string) (driver.Result, error)
 	})
-	var buf []byte
-	for i, row := range rows {
-		buf = copyLine(buf, row)
-		if len(buf) < copyChunk && i < len(rows)-1 {
-			buf = append(buf, '\n')
+	var to copyLines
+	for i := range rs.n {
+		rs.write(i, &to)
+		to.end()
+		if len(to.buf) < copyChunk && i < rs.n-1 {
 			continue
 		}
-		if _, err := lines.CopyData(ctx, string(buf)); err != nil { // ends the line
+		if _, err := lines.CopyData(ctx, string(to.buf[:len(to.buf)-1])); err != nil { // ends the line
 			return err
 		}
-		buf = buf[:0]
+		to.buf = to.buf[:0]
 	}
 	_, err = stmt.Exec(nil) //nolint:staticcheck // ends the COPY; the driver has no other way
 	return err
@@ -154,27 +150,17 @@ func copyRows(ctx context.Context, conn driver.ConnPrepareContext, query string,
 // copyChunk is how many bytes are handed to the driver at once.
 const copyChunk = 32 << 10
 
-// copyLine writes a row in COPY's text format, without the end of the line.
+// copyLines are cells in COPY's text format, which end each with a tab, and
+// the last of a row, by end, with a line feed.
 // Source: PostgreSQL 15, documentation of COPY, "Text Format".
-func copyLine(buf []byte, row []any) []byte {
-	for i, v := range row {
-		if i > 0 {
-			buf = append(buf, '\t')
-		}
-		switch v := v.(type) {
-		case int64:
-			buf = strconv.AppendInt(buf, v, 10)
-		case string:
-			buf = copyText(buf, v)
-		case []byte:
-			buf = append(buf, `\\x`...)
-			buf = appendHex(buf, v)
-		default:
-			panic(fmt.Sprintf("sqlstore: a %T in a COPY", v))
-		}
-	}
-	return buf
+type copyLines struct{ buf []byte }
+
+func (c *copyLines) int(n int64)   { c.buf = append(strconv.AppendInt(c.buf, n, 10), '\t') }
+func (c *copyLines) text(s string) { c.buf = append(copyText(c.buf, s), '\t') }
+func (c *copyLines) bytes(b []byte) {
+	c.buf = append(appendHex(append(c.buf, `\\x`...), b), '\t')
 }
+func (c *copyLines) end() { c.buf[len(c.buf)-1] = '\n' }
 
 func copyText(buf []byte, s string) []byte {
 	from := 0
@@ -198,28 +184,52 @@ func copyText(buf []byte, s string) []byte {
 	return append(buf, s[from:]...)
 }
 
-// columnArray makes an array literal of one column of all rows.
-func columnArray(rows [][]any, i int, k kind) string {
-	buf := make([]byte, 0, 16*len(rows)+2)
-	buf = append(buf, '{')
-	for r, row := range rows {
-		if r > 0 {
-			buf = append(buf, ',')
-		}
-		switch v := row[i].(type) {
-		case int64:
-			buf = strconv.AppendInt(buf, v, 10)
-		case string:
-			buf = quoteElement(buf, v)
-		case []byte:
-			buf = append(buf, `"\\x`...)
-			buf = appendHex(buf, v)
-			buf = append(buf, '"')
-		default:
-			panic(fmt.Sprintf("sqlstore: a %T in a bulk statement", v))
+// columnArrays makes an array literal of each of n columns.
+func columnArrays(n int, rs rows) []any {
+	to := arrays{cols: make([][]byte, n)}
+	for i := range rs.n {
+		to.next = 0
+		rs.write(i, &to)
+	}
+	out := make([]any, n)
+	for i, c := range to.cols {
+		out[i] = "{}"
+		if len(c) > 0 {
+			c[0] = '{'
+			out[i] = string(append(c, '}'))
 		}
 	}
-	return string(append(buf, '}'))
+	return out
+}
+
+// arrays are cells as the elements of array literals, one for each column.
+type arrays struct {
+	cols [][]byte
+	next int // column
+}
+
+// element begins an element of the next column: the first comma becomes the
+// opening brace.
+func (a *arrays) element() *[]byte {
+	c := &a.cols[a.next]
+	a.next++
+	*c = append(*c, ',')
+	return c
+}
+
+func (a *arrays) int(n int64) {
+	c := a.element()
+	*c = strconv.AppendInt(*c, n, 10)
+}
+
+func (a *arrays) text(s string) {
+	c := a.element()
+	*c = quoteElement(*c, s)
+}
+
+func (a *arrays) bytes(b []byte) {
+	c := a.element()
+	*c = append(appendHex(append(*c, `"\\x`...), b), '"')
 }
 
 func quoteElement(buf []byte, s string) []byte {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 	// is made anew, as a refusal changes what comes after it.
 	owners := map[keyUse]string{}
 	for {
-		b := newBatch(now, ids)
+		b := newBatch(now, ids, len(recs))
 		for k, p := range stored {
 			b.entries[k] = p.copy()
 		}
@@ -120,12 +121,15 @@ func writes(v ledger.Verdict) bool { return v == ledger.RecordedNew || v == ledg
 
 // askOwners finds out whose the provider keys are; "" is nobody's.
 func (s *Store) askOwners(ctx context.Context, tx *txn, uses []keyUse, owners map[keyUse]string) error {
-	rows := make([][]any, len(uses))
-	for i, u := range uses {
+	for _, u := range uses {
 		owners[u] = ""
-		rows[i] = []any{storable(u.connector), storable(u.operation), storable(u.guard)}
 	}
-	return s.bulk(ctx, tx, "key_guards", useLayout, rows, func(r *sqlx.Rows) error {
+	rs := rows{len(uses), func(i int, to cells) {
+		to.text(storable(uses[i].connector))
+		to.text(storable(uses[i].operation))
+		to.text(storable(uses[i].guard))
+	}}
+	return s.bulk(ctx, tx, "key_guards", useLayout, rs, func(r *sqlx.Rows) error {
 		var u keyUse
 		var owner string
 		err := r.Scan(&u.connector, &u.operation, &u.guard, &owner)
@@ -161,7 +165,7 @@ func (s *Store) Change(ctx context.Context, actionKey string, decide func(cur le
 		if writes(d.Verdict) && !ledger.Legal(p.entry.State, d.Entry.State) {
 			return &ledger.TransitionError{ActionKey: actionKey, From: p.entry.State, To: d.Entry.State}
 		}
-		b := newBatch(now, nil)
+		b := newBatch(now, nil, 1)
 		b.entries, b.raise = stored, true
 		if d.Verdict != ledger.RecordedRefused {
 			for i := range d.History {
@@ -236,8 +240,12 @@ type batch struct {
 	void     []int64
 }
 
-func newBatch(now time.Time, ids []int64) *batch {
-	return &batch{now: now, ids: ids, entries: map[string]*pending{}, used: map[keyUse]string{}, putAt: map[attemptKey]int{}}
+// newBatch is for about n entries.
+func newBatch(now time.Time, ids []int64, n int) *batch {
+	return &batch{
+		now: now, ids: ids, entries: make(map[string]*pending, n), used: make(map[keyUse]string, n), putAt: map[attemptKey]int{},
+		order: make([]*pending, 0, n), history: make([]ledger.History, 0, n),
+	}
 }
 
 // take adds one decision, and says what becomes of it. owners are entries that
@@ -476,31 +484,46 @@ func tooLong(e ledger.Entry) string {
 
 // flush writes a batch, in a few statements whatever its size.
 func (s *Store) flush(ctx context.Context, tx *txn, b *batch) error {
-	var fresh, freshAttempts, changed, holders [][]any
+	n := 0
+	for _, p := range b.order {
+		n += len(p.attempts)
+	}
+	attempts := make([]ledger.Attempt, 0, n)
+	var fresh, changed []*pending
+	var holders []holder
 	for _, p := range b.order {
 		switch {
 		case p.fresh:
-			fresh = append(fresh, newLayout.values(&p.entry, int64(p.written)))
-			freshAttempts = append(freshAttempts, rowsOf(attemptLayout, p.attempts)...)
+			fresh = append(fresh, p)
+			attempts = append(attempts, p.attempts...)
 		case p.changed:
-			raise := int64(0)
-			if p.raised {
-				raise = 1
-			}
-			changed = append(changed, updateLayout.values(&p.entry, p.entry.ID, p.token, string(p.state), raise, int64(p.written)))
+			changed = append(changed, p)
 		}
 		if p.changed && p.entry.OutcomeKey != "" && holds(p.entry) {
-			holders = append(holders, []any{storable(p.entry.OutcomeKey), p.entry.ID, micros(b.now)})
+			holders = append(holders, holder{storable(p.entry.OutcomeKey), p.entry.ID})
 		}
 	}
-	if err := s.insert(ctx, tx, "entry_new", newLayout, fresh); err != nil {
+	added := rows{len(fresh), func(i int, to cells) {
+		newLayout.write(&fresh[i].entry, to)
+		to.int(int64(fresh[i].written))
+	}}
+	if err := s.insert(ctx, tx, "entry_new", newLayout, added); err != nil {
 		return err
 	}
-	if err := s.insert(ctx, tx, "attempt_new", attemptLayout, freshAttempts); err != nil {
+	if err := s.insert(ctx, tx, "attempt_new", attemptLayout, rowsOf(attemptLayout, attempts)); err != nil {
 		return err
 	}
+	updates := rows{len(changed), func(i int, to cells) {
+		p := changed[i]
+		updateLayout.write(&p.entry, to)
+		to.int(p.entry.ID)
+		to.int(p.token)
+		to.text(string(p.state))
+		to.int(number01(p.raised))
+		to.int(int64(p.written))
+	}}
 	updated := 0
-	err := s.bulk(ctx, tx, "entry_update", updateLayout, changed, func(*sqlx.Rows) error { updated++; return nil })
+	err := s.bulk(ctx, tx, "entry_update", updateLayout, updates, func(*sqlx.Rows) error { updated++; return nil })
 	if err != nil {
 		return err
 	}
@@ -513,7 +536,7 @@ func (s *Store) flush(ctx context.Context, tx *txn, b *batch) error {
 	if err := s.insert(ctx, tx, "history_add", historyLayout, rowsOf(historyLayout, b.history)); err != nil {
 		return err
 	}
-	return s.takeHolders(ctx, tx, holders)
+	return s.takeHolders(ctx, tx, b.now, holders)
 }
 
 // writeFacts stores attempts and evidence. Evidence is made void before new
@@ -541,23 +564,26 @@ func holds(e ledger.Entry) bool {
 		(e.Effect != ledger.EffectNotDone || e.State == ledger.StateInFlight || e.Outcome == ledger.OutcomeApplied)
 }
 
+// holder is an entry that is to hold its outcome key.
+type holder struct {
+	outcomeKey string
+	entryID    int64
+}
+
 // takeHolders makes entries the holders of their outcome keys where nobody is,
 // and locks those keys until the transaction ends, so that a sibling cannot be
 // started meanwhile.
-func (s *Store) takeHolders(ctx context.Context, tx *txn, rows [][]any) error {
+func (s *Store) takeHolders(ctx context.Context, tx *txn, now time.Time, hs []holder) error {
 	// One row per key, the first; in the order of the keys, so that two
 	// transactions do not wait for each other in a ring.
-	slices.SortStableFunc(rows, func(a, b []any) int { return strings.Compare(a[0].(string), b[0].(string)) })
-	rows = slices.CompactFunc(rows, func(a, b []any) bool { return a[0] == b[0] })
-	return s.bulk(ctx, tx, "holder_take", holderLayout, rows, nil)
-}
-
-func rowsOf[T any](l layout, vs []T) [][]any {
-	rows := make([][]any, len(vs))
-	for i := range vs {
-		rows[i] = l.values(&vs[i])
-	}
-	return rows
+	slices.SortStableFunc(hs, func(a, b holder) int { return strings.Compare(a.outcomeKey, b.outcomeKey) })
+	hs = slices.CompactFunc(hs, func(a, b holder) bool { return a.outcomeKey == b.outcomeKey })
+	rs := rows{len(hs), func(i int, to cells) {
+		to.text(hs[i].outcomeKey)
+		to.int(hs[i].entryID)
+		to.int(micros(now))
+	}}
+	return s.bulk(ctx, tx, "holder_take", holderLayout, rs, nil)
 }
 
 // lockByKey reads entries with their attempts, and locks them.
@@ -617,15 +643,21 @@ func (s *Store) attemptsOf(ctx context.Context, on queryer, ids []int64) (map[in
 
 // newIDs takes n numbers for new entries.
 func (s *Store) newIDs(ctx context.Context, tx *txn, n int) ([]int64, error) {
-	ids := make([]int64, 0, n)
 	if n == 0 {
-		return ids, nil
+		return nil, nil
 	}
-	err := s.query(ctx, tx, "entry_ids", args{"n": n}, func(r *sqlx.Rows) error {
-		var id int64
-		err := r.Scan(&id)
+	var list string
+	if _, err := s.one(ctx, tx, "entry_ids", args{"n": n}, &list); err != nil {
+		return nil, err
+	}
+	ids := make([]int64, 0, n)
+	for text := range strings.SplitSeq(list, ",") {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("number new entries: %w", err)
+		}
 		ids = append(ids, id)
-		return err
-	})
-	return ids, err
+	}
+	slices.Sort(ids)
+	return ids, nil
 }

@@ -160,47 +160,85 @@ func (l layout) list(prefix string) string {
 	return strings.Join(names, ", ")
 }
 
-// values gives the values to store of a struct, in the order of the columns;
-// more are the values of those that are no fields.
-func (l layout) values(v any, more ...any) []any {
+// rows are what a bulk statement writes, n of them. write gives the values of
+// row i, in the order of the columns.
+type rows struct {
+	n     int
+	write func(i int, to cells)
+}
+
+// cells takes values one after the other, as they are to be stored. Each
+// database has its own, so that no value is packed to be unpacked again: a
+// record has some 130 of them.
+type cells interface {
+	int(n int64)
+	text(s string)
+	bytes(b []byte)
+}
+
+// rowsOf are the rows of structs.
+func rowsOf[T any](l layout, vs []T) rows {
+	return rows{len(vs), func(i int, to cells) { l.write(&vs[i], to) }}
+}
+
+// write gives the values of a struct, in the order of the columns; the values
+// of those that are no fields, which stand last, are for the caller to give.
+func (l layout) write(v any, to cells) {
 	rv := reflect.ValueOf(v).Elem()
-	out := make([]any, len(l.columns))
-	for i, c := range l.columns {
+	for _, c := range l.columns {
 		if c.field < 0 {
-			out[i], more = more[0], more[1:]
-			continue
+			return
 		}
 		f := rv.Field(c.field)
 		switch c.kind {
 		case kindText:
-			out[i] = storable(f.String())
+			to.text(storable(f.String()))
 		case kindInt:
-			out[i] = f.Int()
+			to.int(f.Int())
 		case kindTime:
-			out[i] = micros(f.Interface().(time.Time))
+			to.int(micros(*f.Addr().Interface().(*time.Time)))
 		case kindSpan:
-			out[i] = f.Int() / int64(time.Microsecond)
+			to.int(f.Int() / int64(time.Microsecond))
 		case kindBool:
-			out[i] = int64(0)
-			if f.Bool() {
-				out[i] = int64(1)
-			}
+			to.int(number01(f.Bool()))
 		case kindWords:
 			words := make([]string, f.Len())
 			for j := range words {
 				words[j] = f.Index(j).String()
 			}
-			out[i] = storable(strings.Join(words, ","))
+			to.text(storable(strings.Join(words, ",")))
 		case kindKeys:
-			out[i] = keysText(f.Interface().([]string))
+			to.text(keysText(*f.Addr().Interface().(*[]string)))
 		case kindBytes:
-			b := f.Bytes()
-			if b == nil {
-				b = []byte{}
-			}
-			out[i] = b
+			to.bytes(f.Bytes())
 		}
 	}
+}
+
+// number01 is how yes and no are stored.
+func number01(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// boxes are cells as the arguments of one statement.
+type boxes []any
+
+func (b *boxes) int(n int64)   { *b = append(*b, n) }
+func (b *boxes) text(s string) { *b = append(*b, s) }
+func (b *boxes) bytes(p []byte) {
+	if p == nil {
+		p = []byte{} // not NULL
+	}
+	*b = append(*b, p)
+}
+
+// values are those of write.
+func (l layout) values(v any) []any {
+	out := make(boxes, 0, len(l.columns))
+	l.write(v, &out)
 	return out
 }
 
@@ -263,6 +301,9 @@ func keysText(keys []string) string {
 	if len(keys) == 0 {
 		return "[]"
 	}
+	if len(keys) == 1 && plainJSON(keys[0]) { // as nearly always
+		return `["` + keys[0] + `"]`
+	}
 	clean := make([]string, len(keys))
 	for i, k := range keys {
 		clean[i] = storable(k)
@@ -272,6 +313,17 @@ func keysText(keys []string) string {
 		panic("sqlstore: strings always marshal: " + err.Error())
 	}
 	return string(b)
+}
+
+// plainJSON says whether a text stands in JSON as it is.
+func plainJSON(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c >= utf8.RuneSelf, c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 type (

@@ -78,7 +78,7 @@ func sqliteList(items any) (any, error) {
 
 // sqliteBulk prepares once and runs for each row: in the same process and
 // transaction that is as good as one statement.
-func sqliteBulk(ctx context.Context, tx *txn, query string, l layout, rows [][]any, scan func(*sqlx.Rows) error) (err error) {
+func sqliteBulk(ctx context.Context, tx *txn, query string, l layout, rs rows, scan func(*sqlx.Rows) error) (err error) {
 	query, err = positional(sqlx.QUESTION, query, l)
 	if err != nil {
 		return err
@@ -88,26 +88,29 @@ func sqliteBulk(ctx context.Context, tx *txn, query string, l layout, rows [][]a
 		return err
 	}
 	defer func() { err = errors.Join(err, stmt.Close()) }()
-	for _, row := range rows {
+	var row boxes
+	for i := range rs.n {
+		row = row[:0]
+		rs.write(i, &row)
 		if scan == nil {
 			if _, err := stmt.ExecContext(ctx, row...); err != nil {
 				return err
 			}
 			continue
 		}
-		rs, err := stmt.QueryxContext(ctx, row...)
+		found, err := stmt.QueryxContext(ctx, row...)
 		if err != nil {
 			return err
 		}
-		if err := each(rs, scan); err != nil {
+		if err := each(found, scan); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func sqliteInsert(ctx context.Context, tx *txn, query string, l layout, rows [][]any) error {
-	return sqliteBulk(ctx, tx, query, l, rows, nil)
+func sqliteInsert(ctx context.Context, tx *txn, query string, l layout, rs rows) error {
+	return sqliteBulk(ctx, tx, query, l, rs, nil)
 }
 
 func sqliteFault(err error) fault {

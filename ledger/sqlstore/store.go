@@ -330,19 +330,19 @@ func (s *Store) exec(ctx context.Context, on queryer, name string, a args) (int,
 }
 
 // bulk runs a statement whose parameters are all in its rows fragment.
-func (s *Store) bulk(ctx context.Context, tx *txn, name string, l layout, rows [][]any, scan func(*sqlx.Rows) error) error {
-	if len(rows) == 0 {
+func (s *Store) bulk(ctx context.Context, tx *txn, name string, l layout, rs rows, scan func(*sqlx.Rows) error) error {
+	if rs.n == 0 {
 		return nil
 	}
-	return s.d.bulk(ctx, tx, s.q(name), l, rows, scan)
+	return s.d.bulk(ctx, tx, s.q(name), l, rs, scan)
 }
 
 // insert adds rows that are all new.
-func (s *Store) insert(ctx context.Context, tx *txn, name string, l layout, rows [][]any) error {
-	if len(rows) == 0 {
+func (s *Store) insert(ctx context.Context, tx *txn, name string, l layout, rs rows) error {
+	if rs.n == 0 {
 		return nil
 	}
-	return s.d.insert(ctx, tx, s.q(name), l, rows)
+	return s.d.insert(ctx, tx, s.q(name), l, rs)
 }
 
 // all reads rows of a layout into structs.

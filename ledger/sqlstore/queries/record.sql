@@ -6,11 +6,13 @@ SELECT {e.entry}, e.history_count
  {lock}
 
 -- name: entry_ids (postgres)
-SELECT nextval(pg_get_serial_sequence('entry', 'id')) FROM generate_series(1, CAST(:n AS integer))
+-- One row, and the sequence looked up once.
+SELECT string_agg(CAST(nextval(s.id) AS text), ',')
+  FROM (SELECT CAST(pg_get_serial_sequence('entry', 'id') AS regclass) AS id OFFSET 0) AS s, generate_series(1, CAST(:n AS integer))
 
 -- name: entry_ids (sqlite)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :n)
-SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'entry'), 0) + i FROM n
+SELECT group_concat(COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'entry'), 0) + i) FROM n
 
 -- name: entry_new (postgres)
 COPY entry ({new}) FROM STDIN
