@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/recovery-ledger/reconcile/internal/cli"
+	"github.com/recovery-ledger/reconcile/internal/cli/early"
 )
 
-func main() { os.Exit(cli.Main()) }
+func main() { os.Exit(cli.Main(early.Signals)) }

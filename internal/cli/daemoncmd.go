@@ -26,13 +26,20 @@ func newDaemon(a *app) *cobra.Command {
 		Short: "run passes on the schedule of the config, until a signal",
 		Long: `daemon runs the steps of a pass on the schedule of the config, one pass at a time.
 Several daemons may share one PostgreSQL ledger. It logs to stderr, one line per
-pass and per change of an entry. On SIGINT or SIGTERM it claims nothing new, lets calls under way finish
-within the grace period, and exits 0; a second signal ends it at once.
+pass and per change of an entry. On SIGINT or SIGTERM it claims nothing new, lets
+calls under way finish within the grace period, and exits 0; a second signal ends
+it at once.
 
 Notices, the HTTP interface, digest, weekly and prune are not supported yet.`,
 		Example: "  reconcile daemon\n  reconcile daemon --explain",
 		Args:    exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), a) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := o.run(cmd.Context(), a)
+			if !o.explain && exitCode(cmd.Context(), err) == ExitInterrupted {
+				return nil // stopped while it started: nothing had begun
+			}
+			return err
+		},
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&o.explain, "explain", false, "print the next runs of each job, and run nothing")

@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,7 +29,11 @@ import (
 var update = flag.Bool("update", false, "rewrite what the scripts expect; review the diff")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"reconcile": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){"reconcile": func() {
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		os.Exit(Main(signals))
+	}})
 }
 
 // scripts lists every script below testdata/script. A file there that is no

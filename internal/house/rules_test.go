@@ -36,7 +36,7 @@ type rule struct {
 // package holds. A change here is a change of architecture: say why in
 // docs/decisions.
 var rules = []rule{
-	{"cmd/...", []string{"internal/cli"}, nil},
+	{"cmd/...", []string{"internal/cli", "internal/cli/early"}, nil},
 
 	{"ledger", []string{helpers}, []string{"ledger/..."}},
 	{"ledger/...", []string{"ledger/...", helpers}, nil},
