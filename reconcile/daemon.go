@@ -31,7 +31,7 @@ type Daemon struct {
 type daemonJob struct {
 	name     string
 	schedule string
-	table    timetable
+	table    Timetable
 	steps    Steps
 }
 
@@ -57,7 +57,7 @@ func NewDaemon(e *Engine, s Schedule, grace time.Duration, log *slog.Logger) (*D
 				return
 			}
 		}
-		table, err := newTimetable(schedule, d.zone)
+		table, err := ParseTimetable(schedule, d.zone)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("schedule.%s: %w", name, err))
 			return

@@ -2,8 +2,11 @@ package reconcile
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/recovery-ledger/reconcile/internal/zone"
 )
 
 func TestTimetable(t *testing.T) {
@@ -50,7 +53,7 @@ func TestTimetable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			table, err := newTimetable(tt.text, zone)
+			table, err := ParseTimetable(tt.text, zone)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,9 +70,49 @@ func TestTimetable(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{"", "never", "0s", "-30s", "61 * * * *", "0 0 31 2 *", "* * * *", "CRON_TZ=Nope/Zone 0 8 * * *"} {
-		if _, err := newTimetable(text, time.UTC); err == nil {
-			t.Errorf("%q is accepted", text)
+}
+
+func TestParseTimetable(t *testing.T) {
+	berlin, err := zone.Load("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		in, every, zone string // every is of an interval
+	}{
+		"an interval":              {"30s", "30s", ""},
+		"an interval in days":      {"1d", "24h0m0s", ""},
+		"every, as cron has it":    {"@every 90m", "1h30m0s", ""},
+		"every so many days":       {"@every 1d", "24h0m0s", ""},
+		"five fields":              {"0 8 * * *", "0s", "Europe/Berlin"},
+		"days by name":             {"*/5 7-19 * * MON-FRI", "0s", "Europe/Berlin"},
+		"both day fields":          {"0 9 1 * 1", "0s", "Europe/Berlin"},
+		"a name":                   {"@hourly", "0s", "Europe/Berlin"},
+		"a zone of its own":        {"CRON_TZ=America/New_York 0 8 * * *", "0s", "America/New_York"},
+		"a zone, the short way":    {"TZ=UTC  @daily", "0s", "UTC"},
+		"a day of leap years only": {"0 0 29 2 *", "0s", "Europe/Berlin"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseTimetable(c.in, berlin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.every.String() != c.every || got.spec != nil && got.zone.String() != c.zone || (got.spec == nil) != (c.zone == "") {
+				t.Errorf("%q: got %+v; want %+v", c.in, got, c)
+			}
+			if want := strings.TrimPrefix(c.in, "@every "); got.String() != want {
+				t.Errorf("%q is shown as %q, want %q", c.in, got, want)
+			}
+			if again, err := ParseTimetable(got.String(), berlin); err != nil || again.String() != got.String() || again.every != got.every {
+				t.Errorf("%q, read again: %+v, %v", got, again, err)
+			}
+		})
+	}
+	for _, in := range []string{"", "0s", "1ms", "-5m", "-30s", "30", "never", "* * * *", "* * * * * *", "60 * * * *", "61 * * * *", "0 0 31 2 *", "TZ=", "TZ=UTC",
+		"CRON_TZ=Nope/Zone 0 8 * * *", "TZ=UTC TZ=UTC 0 8 * * *", "@often", "@every soon", "TZ=Local 0 8 * * *", "TZ=UTC @every 5m"} {
+		if got, err := ParseTimetable(in, berlin); err == nil {
+			t.Errorf("%q: got %+v", in, got)
 		}
 	}
 }
@@ -83,7 +126,7 @@ func TestAClockThatIsSetBackDelaysNoSlot(t *testing.T) {
 		return x
 	}
 	for _, schedule := range []string{"0 * * * *", "1h"} {
-		d, err := newTimetable(schedule, time.UTC)
+		d, err := ParseTimetable(schedule, time.UTC)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,8 +89,8 @@ func (o daemonOptions) log(a *app) *slog.Logger {
 // are no part of a pass.
 func schedule(c *config.Config) reconcile.Schedule {
 	return reconcile.Schedule{
-		Settle: c.Schedule.Settle.Text, Advance: c.Schedule.Advance.Text,
-		Release: c.Schedule.Release.Text, Escalate: c.Schedule.Escalate.Text,
+		Settle: c.Schedule.Settle, Advance: c.Schedule.Advance,
+		Release: c.Schedule.Release, Escalate: c.Schedule.Escalate,
 		Zone: c.Timezone,
 	}
 }

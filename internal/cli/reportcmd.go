@@ -12,6 +12,7 @@ import (
 	"github.com/recovery-ledger/reconcile/internal/instant"
 	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/internal/zone"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reports"
 )
@@ -116,9 +117,9 @@ func (o reportOptions) zone(configured *time.Location) (*time.Location, error) {
 	if o.timezone == "" {
 		return configured, nil
 	}
-	loc, err := time.LoadLocation(o.timezone)
-	if err != nil || o.timezone == "Local" {
-		return nil, usagef("--timezone: %q is not a time zone; write one such as UTC or Europe/Berlin", o.timezone)
+	loc, err := zone.Load(o.timezone)
+	if err != nil {
+		return nil, usagef("--timezone: %w", err)
 	}
 	return loc, nil
 }

@@ -40,25 +40,22 @@ func (a *app) load() (*session, error) {
 	if err != nil {
 		return nil, asUsage(err)
 	}
-	cfg, err := config.Load(path, a.Env)
-	if err != nil {
-		return nil, asUsage(err)
-	}
-	s := &session{app: a, cfg: cfg, zone: cfg.Timezone, log: a.warnings()}
 	reg, err := connectors.NewRegistry(all.Descriptors()...)
 	if err != nil {
 		return nil, err
 	}
-	if s.connectors, err = cfg.OpenConnectors(reg, s.pacing.pacer); err != nil {
+	s := &session{app: a, log: a.warnings()}
+	if s.cfg, s.connectors, err = config.Open(path, a.Env, reg, s.pacing.pacer); err != nil {
 		return nil, asUsage(err)
 	}
-	if s.url, err = config.LedgerURL(a.ledgerURL, a.Env, cfg); err != nil {
+	s.zone = s.cfg.Timezone
+	if s.url, err = config.LedgerURL(a.ledgerURL, a.Env, s.cfg); err != nil {
 		return nil, asUsage(err)
 	}
 	if !found {
 		a.note("no config found; the defaults hold (reconcile init writes one)")
 	}
-	for _, w := range cfg.Warnings {
+	for _, w := range s.cfg.Warnings {
 		a.note("warning: %s", w)
 	}
 	return s, nil

@@ -17,7 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/internal/nearest"
+	"github.com/recovery-ledger/reconcile/internal/zone"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -69,9 +71,10 @@ type Daemon struct {
 	Grace  time.Duration // for calls to finish when it stops
 }
 
-// Schedules is [schedule].
+// Schedules is [schedule]: of each job the interval or cron line, as
+// reconcile.ParseTimetable reads it in the config's time zone.
 type Schedules struct {
-	Settle, Advance, Release, Escalate, Digest, Weekly, Prune Schedule
+	Settle, Advance, Release, Escalate, Digest, Weekly, Prune string
 }
 
 // Retention is [retention]; zero means that nothing is kept.
@@ -121,6 +124,32 @@ const mostPayload = 512 << 20
 // all of it: the error is an Errors with every mistake. An empty path reads no
 // file: the defaults. env looks up environment variables; nil is os.LookupEnv.
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
+	c, errs := read(path, env)
+	if err := errs.orNil(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Open is Load and OpenConnectors in one: the error is an Errors with every
+// mistake of the config, the policy files and the definitions.
+func Open(path string, env func(string) (string, bool), reg *connectors.Registry, pacer func(lane string) connectors.Pacer) (*Config, map[string]connectors.Connector, error) {
+	c, errs := read(path, env)
+	var opened map[string]connectors.Connector
+	if c != nil {
+		var more Errors
+		opened, more = c.openConnectors(reg, pacer)
+		errs = append(errs, more...)
+	}
+	if err := errs.orNil(); err != nil {
+		return nil, nil, err
+	}
+	return c, opened, nil
+}
+
+// read is Load before its mistakes are told. The config is nil where the file
+// cannot be read at all.
+func read(path string, env func(string) (string, bool)) (*Config, Errors) {
 	if env == nil {
 		env = os.LookupEnv
 	}
@@ -136,8 +165,8 @@ func Load(path string, env func(string) (string, bool)) (*Config, error) {
 		}
 		src = s
 	}
-	c, _, err := load(path, src, env)
-	return c, err
+	c, r := load(path, src, env)
+	return c, r.errs
 }
 
 // Defaults is the config without any file.
@@ -149,7 +178,9 @@ func Defaults() *Config {
 	return c
 }
 
-func load(path string, src *source, env func(string) (string, bool)) (*Config, *reader, error) {
+// load resolves a file that was read. The reader has its mistakes, and the config
+// is what could be understood in spite of them.
+func load(path string, src *source, env func(string) (string, bool)) (*Config, *reader) {
 	c := &Config{Path: path, Dir: filepath.Dir(path), env: env, src: src}
 	if path == "" {
 		c.Dir = "."
@@ -176,16 +207,13 @@ func load(path string, src *source, env func(string) (string, bool)) (*Config, *
 	c.Policies.Version = c.version(nil)
 	c.Warnings, c.Settings = r.warnings, r.settings
 	c.secrets = r.secrets
-	if err := r.errs.orNil(); err != nil {
-		return nil, r, err
-	}
-	return c, r, nil
+	return c, r
 }
 
 func (c *Config) readTop(t *table) {
 	c.Timezone = time.UTC
 	s := t.textOr("timezone", defaultTimezone, "")
-	if loc, err := parseZone(s); err != nil {
+	if loc, err := zone.Load(s); err != nil {
 		t.refuseText("timezone", s, err)
 	} else {
 		c.Timezone = loc
@@ -248,16 +276,16 @@ func (c *Config) readDaemon(t *table) {
 
 func (c *Config) readSchedules(t *table) {
 	t.sub("schedule", func(t *table) {
-		read := func(key, def string) Schedule {
+		read := func(key, def string) string {
 			s := t.textOr(key, def, "")
 			if _, isText := t.m[key].(string); t.has(key) && !isText {
-				return Schedule{} // already refused
+				return "" // already refused
 			}
-			sch, err := parseSchedule(s, c.Timezone)
+			tt, err := reconcile.ParseTimetable(s, c.Timezone)
 			if err != nil {
 				t.refuseText(key, s, err)
 			}
-			return sch
+			return tt.String()
 		}
 		c.Schedule = Schedules{
 			Settle:   read("settle", "30s"),

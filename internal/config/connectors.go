@@ -157,11 +157,22 @@ func connectorSecrets(v any, env func(string) (string, bool)) []string {
 // It completes Policies.Version by the versions of the opened definitions
 // (those built in are part of them) and may add Warnings.
 func (c *Config) OpenConnectors(reg *connectors.Registry, pacer func(lane string) connectors.Pacer) (map[string]connectors.Connector, error) {
+	opened, errs := c.openConnectors(reg, pacer)
+	if err := errs.orNil(); err != nil {
+		return nil, err
+	}
+	return opened, nil
+}
+
+func (c *Config) openConnectors(reg *connectors.Registry, pacer func(lane string) connectors.Pacer) (map[string]connectors.Connector, Errors) {
 	opened := make(map[string]connectors.Connector, len(c.Connectors))
 	var errs Errors
 	for _, t := range c.Connectors {
 		path := join("connectors", t.Name)
 		typ, _ := t.Table["type"].(string)
+		if typ == "" {
+			continue // said when the config was read
+		}
 		d, ok := reg.Descriptor(typ)
 		if !ok {
 			errs = append(errs, c.fieldError(path+".type", fmt.Sprintf("%q is not a type of connector%s; known are %s",
@@ -181,8 +192,8 @@ func (c *Config) OpenConnectors(reg *connectors.Registry, pacer func(lane string
 		opened[t.Name] = conn
 		c.noteDefaults(t, conn.Info())
 	}
-	if err := errs.orNil(); err != nil {
-		return nil, err
+	if len(errs) > 0 {
+		return nil, errs
 	}
 	c.checkOperations(opened)
 	c.checkEncrypted()

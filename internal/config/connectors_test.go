@@ -83,6 +83,62 @@ func TestOpenConnectorsGivesTheTableAsWritten(t *testing.T) {
 	}
 }
 
+func TestMistakesOfAllFilesComeTogether(t *testing.T) {
+	refuse := errors.Join(&connectors.FieldError{Path: "base_url", Message: "is missing"}, &connectors.FieldError{Path: "operation.0.lookup.match", Message: "is missing"})
+	cases := map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"config, policies and definitions": {
+			map[string]string{
+				"reconcile.toml": `timezone = "Nope/Zone"
+policy_files = ["p.yaml"]
+[connectors.crm]
+type = "fake"
+[[connectors.crm.operation]]
+name = "contact.create"
+lookup = { path = "/a" }
+[connectors.mail]
+type = "fkae"
+[connectors.shop]
+[[policy]]
+retry = { max_attempts = 0 }
+`,
+				"p.yaml": "workflow: w\nretry:\n  max_age: 72\n",
+			},
+			[]string{
+				`reconcile.toml:1: timezone: "Nope/Zone" is not a time zone; write one such as "UTC" or "Europe/Berlin"`,
+				`reconcile.toml:3: connectors.crm.base_url: is missing`,
+				`reconcile.toml:7: connectors.crm.operation.0.lookup.match: is missing`,
+				`reconcile.toml:9: connectors.mail.type: "fkae" is not a type of connector; did you mean "fake"?; known are fake`,
+				`reconcile.toml:10: connectors.shop: has no type; write type = "rest", or one that "reconcile connectors" lists`,
+				`reconcile.toml:12: policy.0.retry.max_attempts: 0 is refused; the first try counts, so the least is 1`,
+				`p.yaml:3: retry.max_age: 72 has no unit; write for example "72s", "72m" or "72h" in quotes`,
+			},
+		},
+		"a file that is no TOML is one mistake: the parser cannot go on": {
+			map[string]string{"reconcile.toml": "timezone = \n"},
+			[]string{`reconcile.toml:1: unexpected character U+000A at start of value`},
+		},
+		"a file that is not there": {
+			map[string]string{},
+			[]string{`reconcile.toml: cannot be read: no such file or directory`},
+		},
+	}
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			write(t, tt.files)
+			c, opened, err := Open("reconcile.toml", environ(), registry(t, "", refuse, nil), nil)
+			if c != nil || opened != nil || err == nil {
+				t.Fatalf("got %v, %v, %v", c, opened, err)
+			}
+			if d := cmp.Diff(tt.want, strings.Split(err.Error(), "\n")); d != "" {
+				t.Errorf("mistakes (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 func TestMistakesOfDefinitionsGetTheirLines(t *testing.T) {
 	c := mustLoad(t, map[string]string{"reconcile.toml": twoConnectors + "[connectors.mail]\ntype = \"fkae\"\n"})
 	refuse := errors.Join(

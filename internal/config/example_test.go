@@ -42,8 +42,8 @@ func loadExample(t *testing.T) (*Config, *source, *reader) {
 	if fe != nil {
 		t.Fatal(fe)
 	}
-	c, r, err := load("config.example.toml", src, exampleEnv)
-	if err != nil {
+	c, r := load("config.example.toml", src, exampleEnv)
+	if err := r.errs.orNil(); err != nil {
 		t.Fatalf("load: %v", err)
 	}
 	return c, src, r

@@ -8,12 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
-	_ "time/tzdata" // a static binary in an empty image knows the zones too
-
-	"github.com/robfig/cron/v3"
-
-	"github.com/recovery-ledger/reconcile/internal/duration"
 )
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -77,19 +71,6 @@ func escapeUser(v string) string {
 	return out.String()
 }
 
-// parseZone reads the name of a time zone. Nothing is ever silently UTC.
-func parseZone(s string) (*time.Location, error) {
-	if s == "" || s == "Local" {
-		// Two machines would disagree on what this means.
-		return nil, fmt.Errorf(`%q is no zone that every machine reads alike; write one such as "UTC" or "Europe/Berlin"`, s)
-	}
-	loc, err := time.LoadLocation(s)
-	if err != nil {
-		return nil, fmt.Errorf(`%q is not a time zone; write one such as "UTC" or "Europe/Berlin"`, s)
-	}
-	return loc, nil
-}
-
 // sizeUnits are the units of parseSize, longest name first.
 var sizeUnits = []struct {
 	name  string
@@ -122,58 +103,4 @@ func formatSize(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%dB", n)
-}
-
-// Schedule says when a job runs: at an interval, or by a cron line in a zone.
-// Exactly one of Every and Cron is set.
-type Schedule struct {
-	Text  string         // as written, but for "@every ", which says nothing and would not take days
-	Every time.Duration  // an interval
-	Cron  string         // five fields or a name such as @hourly, without its zone
-	Zone  *time.Location // of the cron line: its own CRON_TZ, else the config's timezone
-}
-
-// shortestInterval keeps a slip of the pen from becoming a loop without pause.
-// The daemon looks at its timetable once a second; what is below that is a
-// second.
-const shortestInterval = 10 * time.Millisecond
-
-// parseSchedule reads an interval or a cron line.
-func parseSchedule(s string, zone *time.Location) (Schedule, error) {
-	sch := Schedule{Text: s, Zone: zone}
-	if every, ok := strings.CutPrefix(s, "@every "); ok {
-		s = strings.TrimSpace(every)
-		sch.Text = s
-	}
-	if d, err := duration.Parse(s); err == nil {
-		if d < shortestInterval {
-			return Schedule{}, fmt.Errorf("%q is refused: a job needs an interval of %v or more", s, shortestInterval)
-		}
-		sch.Every = d
-		return sch, nil
-	}
-	line := s
-	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
-		rest, ok := strings.CutPrefix(line, prefix)
-		if !ok {
-			continue
-		}
-		name, fields, _ := strings.Cut(rest, " ")
-		z, err := parseZone(name)
-		if err != nil {
-			return Schedule{}, err
-		}
-		sch.Zone, line = z, strings.TrimSpace(fields)
-		break
-	}
-	parsed, err := cron.ParseStandard("TZ=UTC " + line)
-	if err != nil || strings.Contains(line, "TZ=") {
-		return Schedule{}, fmt.Errorf(`%q is neither an interval such as "30s" nor a cron line such as "0 8 * * MON" or "@hourly"`, s)
-	}
-	// A fixed start: whether a line ever comes due does not depend on today.
-	if parsed.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return Schedule{}, fmt.Errorf("%q names a day that never comes; correct day and month", s)
-	}
-	sch.Cron = line
-	return sch, nil
 }
