@@ -621,7 +621,11 @@ func (c *Connector) fault(op *operation, ans *answer, doc document, it *item) {
 			return
 		}
 	}
-	it.fail(c.classify(op.rules, onLookup, part))
+	e := c.classify(op.rules, onLookup, part)
+	if e.Kind == "" { // the status says nothing: it is of the call, and no rule fits the fault
+		e.Kind, e.Rule, e.Code, e.Message = connectors.KindUnknown, "fault in a 2xx", part.code(), c.line(part.message())
+	}
+	it.fail(e)
 }
 
 // spreadReplies gives each reply to the item whose tag it carries. Where the

@@ -5,6 +5,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/recovery-ledger/reconcile/connectors"
 )
 
 // TestDocsNameEveryKey puts a key that does not exist into each table of the
@@ -55,15 +59,73 @@ compare = { a = { path = "a", ` + bad + ` } }
 	}
 }
 
-func TestTheExampleInTheDocsOpens(t *testing.T) {
+// docsExamples are the definitions in docs/connectors.md, by the name of their
+// connector.
+func docsExamples(t *testing.T) map[string]map[string]any {
+	t.Helper()
 	b, err := os.ReadFile("../../docs/connectors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(b), "```toml\n")
-	example, _, _ := strings.Cut(rest, "\n```")
-	m := fromTOML(t, example)["connectors"].(map[string]any)["billing"].(map[string]any)
-	if _, err := Open(configOf(m)); err != nil {
-		t.Error(err)
+	examples := map[string]map[string]any{}
+	for _, m := range regexp.MustCompile("(?s)```toml\n(.*?)\n```").FindAllStringSubmatch(string(b), -1) {
+		for name, table := range fromTOML(t, m[1])["connectors"].(map[string]any) {
+			examples[name] = table.(map[string]any)
+		}
+	}
+	return examples
+}
+
+func TestTheExamplesInTheDocsOpen(t *testing.T) {
+	examples := docsExamples(t)
+	for name, table := range examples {
+		cfg := connectors.Config{Name: name, Table: table, Env: env("BILLING_TOKEN", "secret-token-value", "DESK_TOKEN", "secret-token-value")}
+		if _, err := Open(cfg); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"billing", "desk"} {
+		if examples[name] == nil {
+			t.Errorf("there is no example %q", name)
+		}
+	}
+}
+
+// TestTheBatchesInTheDocsAreOneCall: many keys make the call that the page says,
+// and each of them gets the answer that it says.
+func TestTheBatchesInTheDocsAreOneCall(t *testing.T) {
+	sys := newSystem(t)
+	table := docsExamples(t)["desk"]
+	table["base_url"] = sys.URL
+	c, err := Open(connectors.Config{Name: "desk", Table: table, Env: env("DESK_TOKEN", "secret-token-value")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		operation, call, answer string
+		status                  int
+		sent                    string
+		want                    []string
+	}{
+		"a list in the address": {"ticket.create", "GET /tickets", `{"tickets":[{"external_id":"a","id":7},{"external_id":"c","id":9}]}`, 200,
+			"GET /tickets?external_id=a%2Cb%2Cc", []string{"7", "not_mentioned", "9"}},
+		"a list in the body": {"contact.create", "POST /contacts/batch/read", `{"results":[{"ref":"a","id":"11"}],"errors":[{"ref":"c","message":"try later"}]}`, 207,
+			`POST /contacts/batch/read {"inputs":[{"ref":"a"},{"ref":"b"},{"ref":"c"}]}`, []string{"11", "none", "unknown"}},
+	}
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			sys.on(tt.call, tt.status, tt.answer)
+			rs := askMany(c, tt.operation, "a", "b", "c")
+			got := brief(rs)
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("answers (-want +got)\n%s", d)
+			}
+			if want := "unknown: HTTP 207: try later"; tt.status == 207 && rs[2].Err.Error() != want {
+				t.Errorf("a fault that no rule knows: got %q, want %q", rs[2].Err, want)
+			}
+			if d := cmp.Diff([]string{tt.sent}, sys.sent()); d != "" {
+				t.Errorf("requests (-want +got)\n%s", d)
+			}
+		})
 	}
 }
