@@ -410,6 +410,9 @@ func sendability(c connectors.Connector, e ledger.Entry) (ok bool, why string) {
 	}
 	if d, ok := c.(connectors.KeyDeriver); ok {
 		if _, sendable, why := d.CheckPayload(e.Operation, e.Keys, e.Payload); !sendable {
+			if e.KeyOrigin == keyDerived { // nobody has seen it, and who sends by hand needs it
+				why += fmt.Sprintf("; our key is %q, derived from the action key", e.ProviderKey)
+			}
 			return false, why
 		}
 	}
