@@ -28,6 +28,11 @@ const (
 	MetaGeneration = "generation" // a number, raised by Store.Unsettle
 )
 
+// MetaOrder names the meta value which notes that the changes an operation
+// makes of one record are ordered: how long one may still land after its
+// send_by, in microseconds; "" where they are not. Store.Start keeps that order.
+func MetaOrder(connector, operation string) string { return "in_order/" + connector + "/" + operation }
+
 // TransitionError is a change that the table of states does not allow.
 type TransitionError struct {
 	ActionKey string
@@ -90,8 +95,10 @@ type Store interface {
 
 	// Start writes "started": one statement per entry on the database's own
 	// clock, testing token, generation, state ready, lease, clearance, that
-	// the outcome key is free, that neither lane nor ledger is held, and that
-	// fewer than s.Concurrent marks of the lane are open. It renews the lease,
+	// the outcome key is free, that no other change of the record comes first or
+	// came after it (see MetaOrder; with a limit of marks, so that two starts do
+	// not test at once), that neither lane nor ledger is held, and that fewer
+	// than s.Concurrent marks of the lane are open. It renews the lease,
 	// stores the attempt with its key and send_by (its start + s.Timeout), and
 	// takes the outcome key. Only when Started.Refused is empty and err is nil
 	// may the request go out. ErrNotDurable: nothing may be sent. Without a
@@ -248,7 +255,7 @@ type Start struct {
 
 // Started is what became of it.
 type Started struct {
-	Refused   string // why nothing may be sent: "lease_lost", "clearance_lapsed", "outcome_key_held", "held", "concurrent", "generation"; "" when it may
+	Refused   string // why nothing may be sent: "lease_lost", "clearance_lapsed", "outcome_key_held" (any sibling in the way), "held", "concurrent", "generation"; "" when it may
 	StartedAt time.Time
 	SendBy    time.Time
 	Entry     Entry
@@ -263,6 +270,7 @@ const (
 	SiblingOutcome   SiblingKind = "outcome"    // same outcome key
 	SiblingLookAlike SiblingKind = "look_alike" // no outcome key; same connector, operation, record and payload; older and open, or applied
 	SiblingRecord    SiblingKind = "record"     // same connector, operation and record; newer, and sent or applied
+	SiblingEarlier   SiblingKind = "earlier"    // same connector, operation and record, whose changes are noted as ordered; older, and may still land
 )
 
 // Sibling is another entry that may stand in the way of a send.

@@ -64,12 +64,21 @@ func GateSiblings(e ledger.Entry, sibs []ledger.Sibling, s Setting) Gate {
 				return stop(s.escalate(e, "look_alike: "+b.ActionKey+", equal to this one, was applied"))
 			}
 		case ledger.SiblingRecord:
-			if (s.Op.HasProof || s.Op.Repeatable) && e.RecordID != "" {
-				return stop(s.refused(e, "superseded: "+b.ActionKey+" is newer on the same record"))
+			if ordered(s.Op) && e.RecordID != "" {
+				return stop(s.superseded(e, b.ActionKey))
+			}
+		case ledger.SiblingEarlier:
+			if ordered(s.Op) && e.RecordID != "" {
+				return wait("in_order: " + b.ActionKey + ", older on the same record, may still take effect")
 			}
 		}
 	}
 	return pass(e)
+}
+
+// superseded ends an entry after which a newer change of its record was sent.
+func (s Setting) superseded(e ledger.Entry, by string) ledger.Entry {
+	return s.refused(e, "superseded: "+by+" is newer on the same record")
 }
 
 // siblingWait is how long an entry waits before it sees whether another one

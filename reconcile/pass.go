@@ -37,12 +37,15 @@ type run struct {
 	order      []string
 	leases     map[int64]ledger.Lease // held, to be renewed
 	noSends    string                 // why nothing may be sent in this pass; "" when it may
-	wouldHold  map[string]bool        // of a dry run: outcome keys that its sends would take
 	records    map[string]*sync.Mutex // of outside records whose changes are sent one after the other
 	fatal      error
 	done       int
 	total      int
 	reportedAt time.Time
+
+	// Of a dry run: what its sends would take.
+	wouldHold   map[string]bool         // outcome keys
+	wouldChange map[string]ledger.Entry // outside records whose changes are ordered, with the last change
 }
 
 // Pass runs one pass: settle, release, advance, escalate, every lane by itself
@@ -54,7 +57,7 @@ type run struct {
 func (e *Engine) Pass(ctx context.Context, o PassOptions) (Tally, error) {
 	o.Steps = o.Steps.orAll()
 	r := &run{e: e, o: o, filter: o.Filter, id: "p-" + randomID(8), results: map[string]*EntryResult{}, leases: map[int64]ledger.Lease{},
-		wouldHold: map[string]bool{}, records: map[string]*sync.Mutex{}}
+		records: map[string]*sync.Mutex{}, wouldHold: map[string]bool{}, wouldChange: map[string]ledger.Entry{}}
 	r.tally = Tally{RunID: r.id, DryRun: o.DryRun, Entries: []EntryResult{}}
 	if !o.Filter.Since.IsZero() {
 		r.tally.Since = &o.Filter.Since
@@ -131,7 +134,10 @@ func (r *run) begin(ctx context.Context) error {
 	if heldBy != "" {
 		r.hold("sends are on hold for the whole ledger; reconcile resume lets them go")
 	}
-	return nil
+	if r.o.DryRun || r.held() != "" {
+		return nil
+	}
+	return r.noteOrder(ctx)
 }
 
 // clockStep voids what a step of the ledger's clock makes doubtful.
@@ -322,7 +328,8 @@ type became struct {
 	ch      ledger.Change
 	from    ledger.Entry
 	finding ledger.Finding
-	ours    bool // it carries the result of our own send
+	ours    bool  // it carries the result of our own send
+	turn    *turn // that ends when it is written; may be nil
 }
 
 func (st *stage) halt() { st.once.Do(func() { close(st.stopped) }) }
@@ -460,8 +467,14 @@ func (r *run) group(ctx context.Context, st *stage, es []ledger.Stored, ls []led
 	for _, key := range order {
 		j := *groups[key]
 		n := max(1, size(j))
+		if st.work == ledger.WorkAdvance {
+			j = byRecord(j)
+		}
 		for len(j.es) > 0 {
 			k := min(n, len(j.es))
+			if st.work == ledger.WorkAdvance {
+				k = wholeRecord(j, k)
+			}
 			part := j
 			part.es, part.ls = j.es[:k], j.ls[:k]
 			j.es, j.ls = j.es[k:], j.ls[k:]
@@ -482,13 +495,14 @@ func (r *run) write(ctx context.Context, st *stage) error {
 	var batch []became
 	var failed error
 	flush := func() {
-		if len(batch) == 0 || failed != nil {
-			batch = batch[:0]
-			return
+		if len(batch) > 0 && failed == nil {
+			if failed = r.apply(ctx, batch); failed != nil {
+				r.fail(failed)
+				st.halt()
+			}
 		}
-		if failed = r.apply(ctx, batch); failed != nil {
-			r.fail(failed)
-			st.halt()
+		for _, b := range batch {
+			b.turn.end()
 		}
 		batch = batch[:0]
 	}

@@ -1,9 +1,11 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,6 +69,8 @@ type candidate struct {
 	evidence []ledger.Evidence
 	attempts []ledger.Attempt // changed on the way
 	finding  ledger.Finding
+	place    int   // in its job
+	turn     *turn // nil where there is no order to keep
 }
 
 func (r *run) advanceJob(ctx context.Context, st *stage, j job) error {
@@ -99,7 +103,7 @@ func (r *run) advanceJob(ctx context.Context, st *stage, j job) error {
 	now := r.ck.now()
 	var on []candidate
 	for i, e := range j.es {
-		c := candidate{stored: e, lease: j.ls[i], from: e.Entry}
+		c := candidate{stored: e, lease: j.ls[i], from: e.Entry, place: i}
 		if e.Entry.State == ledger.StateReady {
 			c.stored.Entry = ledger.Reopen(e.Entry, "clearance_lapsed", now)
 		}
@@ -145,7 +149,16 @@ func (r *run) emit(st *stage, c candidate, next ledger.Entry, detail string) {
 	if detail != "" {
 		ch.Detail = []byte(detail)
 	}
-	st.out <- became{ch: ch, from: c.from, finding: c.finding}
+	r.hand(st, c, became{ch: ch, from: c.from, finding: c.finding})
+}
+
+// hand puts what became of a candidate where it is written; with it goes its
+// turn.
+func (r *run) hand(st *stage, c candidate, b became) {
+	if c.turn != nil {
+		b.turn, c.turn.carried = c.turn, true
+	}
+	st.out <- b
 }
 
 // lookFirst looks at those entries that had no answered look since their last
@@ -209,6 +222,7 @@ func (r *run) lookFirst(ctx context.Context, st *stage, j job, on []candidate) (
 		c.stored = ledger.Stored{Entry: next, Attempts: patched(c.stored.Attempts, c.attempts)}
 		rest = append(rest, c)
 	}
+	slices.SortFunc(rest, func(a, b candidate) int { return cmp.Compare(a.place, b.place) })
 	return rest, nil
 }
 
@@ -224,15 +238,44 @@ type checkVerdict struct {
 	Detail string                 `json:"detail,omitempty"`
 }
 
-// inOrder lets the changes of one outside record that are due in this pass go
-// one after the other. Of an entry that is one (ordered) the siblings have to be
-// read again once it is its turn: an older change must not follow a newer one.
-// The caller calls done at the end.
-func (r *run) inOrder(j job, e ledger.Entry) (ordered bool, done func()) {
-	if e.RecordID == "" || !j.op.HasProof && !j.op.Repeatable || r.o.DryRun {
-		return false, func() {}
+// turn is an entry's turn among the changes of one outside record that are due
+// in this pass. It ends when what became of the entry is written.
+type turn struct {
+	once    sync.Once
+	free    func()
+	carried bool // a result that waits to be written ends it
+}
+
+// end lets the next change of the record begin. A nil turn has no end.
+func (t *turn) end() {
+	if t != nil {
+		t.once.Do(t.free)
 	}
-	key := e.Connector + "\x00" + e.Operation + "\x00" + e.RecordID
+}
+
+// ordered says whether the changes that an operation makes of one record are
+// ordered (docs/rules.md, section 6, "Siblings").
+func ordered(op connectors.Operation) bool { return op.HasProof || op.Repeatable }
+
+// recordOf names the outside record that an entry changes, where changes of it
+// are ordered; "" for none.
+func recordOf(e ledger.Entry, op connectors.Operation) string {
+	if e.RecordID == "" || !ordered(op) {
+		return ""
+	}
+	return e.Connector + "\x00" + e.Operation + "\x00" + e.RecordID
+}
+
+// inOrder waits for an entry's turn: the changes of one outside record that are
+// due in this pass go one after the other. Of an entry that has one (not nil)
+// the siblings have to be read again, since an older change must not follow a
+// newer one. Between processes the ledger decides, in the statement that writes
+// "started"; here it only saves a change the wait for the next pass.
+func (r *run) inOrder(j job, e ledger.Entry) *turn {
+	key := recordOf(e, j.op)
+	if key == "" || r.o.DryRun {
+		return nil
+	}
 	r.mu.Lock()
 	m := r.records[key]
 	if m == nil {
@@ -241,17 +284,89 @@ func (r *run) inOrder(j job, e ledger.Entry) (ordered bool, done func()) {
 	}
 	r.mu.Unlock()
 	m.Lock()
-	return true, m.Unlock
+	return &turn{free: m.Unlock}
+}
+
+// byRecord is a job with the changes of each outside record behind each other,
+// oldest first: handled by one worker they go out in that order.
+func byRecord(j job) job {
+	first := map[string]int{} // where the first one claimed of each record stands
+	place := make([]int, len(j.es))
+	several := false
+	for i, s := range j.es {
+		place[i] = i
+		if record := recordOf(s.Entry, j.op); record != "" {
+			at, seen := first[record]
+			if !seen {
+				first[record] = i
+				continue
+			}
+			place[i], several = at, true
+		}
+	}
+	if !several {
+		return j
+	}
+	order := make([]int, len(j.es))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(place[a], place[b]), cmp.Compare(j.es[a].Entry.ID, j.es[b].Entry.ID))
+	})
+	es, ls := make([]ledger.Stored, len(order)), make([]ledger.Lease, len(order))
+	for i, at := range order {
+		es[i], ls[i] = j.es[at], j.ls[at]
+	}
+	j.es, j.ls = es, ls
+	return j
+}
+
+// wholeRecord is n, or as many more as bring the changes of the last record to
+// their end.
+func wholeRecord(j job, n int) int {
+	record := recordOf(j.es[n-1].Entry, j.op)
+	for record != "" && n < len(j.es) && recordOf(j.es[n].Entry, j.op) == record {
+		n++
+	}
+	return n
+}
+
+// wouldSend accounts for an entry that the pass itself would send. It takes it
+// that what would be sent before is answered.
+func (r *run) wouldSend(st *stage, c candidate, e, next ledger.Entry, set Setting) {
+	r.mu.Lock()
+	record := recordOf(e, set.Op)
+	newer, held := r.wouldChange[record], r.wouldHold[e.OutcomeKey]
+	superseded := record != "" && newer.ID > e.ID
+	if !superseded && !held {
+		r.wouldHold[e.OutcomeKey] = e.OutcomeKey != ""
+		r.wouldChange[record] = e
+		r.tally.Counts.WouldSend++
+		r.result(c.from).WouldSend = true
+	}
+	r.mu.Unlock()
+	switch {
+	case superseded:
+		next = set.superseded(e, newer.ActionKey)
+	case held:
+		next = ledger.Wait(e, "outcome_key_held", set.Now.Add(siblingWait(set.Policy)))
+	}
+	r.emit(st, c, next, "")
 }
 
 // advanceOne takes one entry through the checks, clears it, and sends it.
 func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) error {
 	e, as := c.stored.Entry, c.stored.Attempts
-	ordered, done := r.inOrder(j, e)
-	defer done()
+	c.turn = r.inOrder(j, e)
+	defer func() {
+		if c.turn != nil && !c.turn.carried {
+			c.turn.end()
+		}
+	}()
 	now := r.ck.now() // it may have waited for its turn
 	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
-	if ordered {
+	if c.turn != nil {
 		sibs, err := r.e.store.Siblings(ctx, []int64{e.ID})
 		if ctx.Err() != nil {
 			r.giveBack(ctx, []ledger.Lease{c.lease})
@@ -309,18 +424,7 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 	}
 	next := ledger.Advance(e, "checks_passed", set.clearedUntil(e))
 	if r.o.DryRun {
-		r.mu.Lock()
-		if r.wouldHold[e.OutcomeKey] {
-			r.mu.Unlock()
-			r.emit(st, c, ledger.Wait(e, "outcome_key_held", now.Add(siblingWait(set.Policy))), "")
-			return nil
-		}
-		r.wouldHold[e.OutcomeKey] = e.OutcomeKey != ""
-		r.tally.Counts.WouldSend++
-		res := r.result(c.from)
-		res.WouldSend = true
-		r.mu.Unlock()
-		r.emit(st, c, next, "")
+		r.wouldSend(st, c, e, next, set)
 		return nil
 	}
 	failpoint.Hit("after-checks")
@@ -457,10 +561,7 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 				continue // halted: gives the lease back
 			}
 		case "outcome_key_held":
-			set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
-			c.evidence, c.attempts = nil, nil
-			r.emit(st, c, ledger.Reopen(e, "outcome_key_held", now.Add(siblingWait(set.Policy))), "")
-			return nil
+			return r.heldUp(ctx, st, j, c, e, now)
 		case "held":
 			r.hold("sends were put on hold")
 		default: // lease_lost, clearance_lapsed, generation: somebody else, or later
@@ -468,6 +569,27 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 			return nil
 		}
 	}
+}
+
+// heldUp goes on from a "started" that a sibling kept from being written: one
+// that came into the way, or was sent, while this one was checked.
+func (r *run) heldUp(ctx context.Context, st *stage, j job, c candidate, e ledger.Entry, now time.Time) error {
+	sibs, err := r.e.store.Siblings(ctx, []int64{e.ID})
+	if ctx.Err() != nil {
+		r.giveBack(ctx, []ledger.Lease{c.lease})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
+	next := ledger.Reopen(e, "outcome_key_held", now.Add(siblingWait(set.Policy)))
+	if g := GateSiblings(next, sibs[e.ID], set); g.Stop {
+		next = g.Next
+	}
+	c.evidence, c.attempts = nil, nil
+	r.emit(st, c, next, "")
+	return nil
 }
 
 // concurrent is how many "started" marks the lane may have open.
@@ -514,7 +636,7 @@ func (r *run) wire(ctx context.Context, st *stage, j job, c candidate, s ledger.
 	set := r.e.setting(e, j.op, j.info.Version, st.lane, now)
 	next := AfterSend(e, append(as[:len(as):len(as)], attempt), res, set)
 	c.lease, c.evidence, c.finding = s.Lease, nil, ""
-	st.out <- became{ch: ledger.Change{Lease: s.Lease, Next: next, Attempts: []ledger.Attempt{attempt}, PassID: r.id}, from: c.from, ours: true}
+	r.hand(st, c, became{ch: ledger.Change{Lease: s.Lease, Next: next, Attempts: []ledger.Attempt{attempt}, PassID: r.id}, from: c.from, ours: true})
 
 	if res.Kind == "" {
 		return r.e.lanes.OK(wctx, st.name)

@@ -46,6 +46,7 @@ EXISTS (SELECT 1 FROM meta AS x WHERE x.name = 'held' AND x.value <> '')
 -- fragment: sibling holds
 entry.outcome_key <> '' AND EXISTS (SELECT 1 FROM entry AS h
         WHERE h.outcome_key = entry.outcome_key AND h.outcome_key <> '' AND h.id <> entry.id AND {holds})
+    OR {out of order}
 
 -- fragment: marks
 -- Calls under way on the entry's lane.

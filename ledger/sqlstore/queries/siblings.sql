@@ -8,9 +8,30 @@ l.connector = e.connector AND l.operation = e.operation
 -- fragment: same content
 substr(l.payload_digest, 1, 16) = substr(e.payload_digest, 1, 16) AND l.payload_digest = e.payload_digest
 
+-- fragment: sent or applied
+-- A change l, or perhaps.
+(l.send_count > 0 OR l.effect <> 'not_done' OR l.state = 'in_flight' OR l.outcome = 'applied')
+
+-- fragment: ordered
+-- Changes that e's operation makes of one record are ordered, as o notes.
+o.name = 'in_order/' || e.connector || '/' || e.operation AND o.value <> '' AND e.record_id <> ''
+
+-- fragment: may still land
+l.effect = 'unknown' AND l.send_by + CAST(NULLIF(o.value, '') AS bigint) > t.now
+
+-- fragment: out of order
+-- Another change of the entry's record comes first, as it may still land, or
+-- came after it.
+EXISTS (SELECT 1
+          FROM entry AS e
+          JOIN meta AS o ON {ordered}
+          JOIN entry AS l ON {same record}
+         WHERE e.id = entry.id AND (l.id > e.id AND {sent or applied} OR l.id < e.id AND {may still land}))
+
 -- name: siblings
 -- By outcome: all of them, but no more than fifty an entry, those first that
 -- matter. By record: one of a kind is enough to be in the way.
+WITH t (now) AS MATERIALIZED (SELECT {now})
 SELECT x.id, x.kind, x.action_key, x.state, x.effect, x.outcome, x.remote_id, x.settled_at, x.holder
   FROM (SELECT e.id, 'outcome' AS kind, {sibling columns},
                CASE WHEN k.entry_id = h.id AND {holds} THEN 1 ELSE 0 END AS holder,
@@ -43,7 +64,15 @@ UNION ALL
 SELECT e.id, 'record', {sibling columns}, 0
   FROM entry AS e
   JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
-         WHERE {same record} AND l.id > e.id
-           AND (l.send_count > 0 OR l.effect <> 'not_done' OR l.state = 'in_flight' OR l.outcome = 'applied')
+         WHERE {same record} AND l.id > e.id AND {sent or applied}
          ORDER BY l.id DESC LIMIT 1)
  WHERE e.id {any id} AND e.record_id <> ''
+UNION ALL
+-- Older on the same record, where that matters, and perhaps on its way.
+SELECT e.id, 'earlier', {sibling columns}, 0
+  FROM entry AS e
+  CROSS JOIN t
+  JOIN meta AS o ON {ordered}
+  JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
+         WHERE {same record} AND l.id < e.id AND {may still land} LIMIT 1)
+ WHERE e.id {any id}
