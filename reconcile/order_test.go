@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -246,4 +247,51 @@ func TestChangesOfOneRecord(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { eachLedger(t, test) })
 	}
+}
+
+// deadStore is the ledger of a process that dies as it is about to write
+// "started".
+type deadStore struct {
+	ledger.Store
+	dead bool
+}
+
+func (s *deadStore) Start(context.Context, ledger.Start) (ledger.Started, error) {
+	s.dead = true
+	return ledger.Started{}, errGone
+}
+
+func (s *deadStore) Release(ctx context.Context, ls []ledger.Lease) error {
+	if s.dead {
+		return errGone
+	}
+	return s.Store.Release(ctx, ls)
+}
+
+// A cleared entry waits for the lease of the process that cleared it, not for
+// the clearance: with the lease nobody can start under it any more.
+func TestAClearedEntryOfADeadProcess(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func(*fakeClock) ledger.Store) {
+		w := newWorld(t, open)
+		w.report(w.line("k", unsent))
+		w.clock.advance(time.Minute)
+		dying, err := reconcile.New(reconcile.Options{Store: &deadStore{Store: w.store}, Connectors: w.rec.Connectors, Policies: w.rec.Policies,
+			Holder: "dying", Lease: 10 * time.Second, Running: w.clock.running})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dying.Pass(context.Background(), reconcile.PassOptions{}); !errors.Is(err, errGone) {
+			t.Fatalf("the pass ended with %v", err)
+		}
+		w.want("k", ledger.StateReady, "checks_passed")
+		w.clock.advance(8 * time.Second)
+		if c := w.pass().Counts; c.Skipped != 1 || c.Sent != 0 {
+			t.Errorf("while the lease holds: %+v", c)
+		}
+		w.clock.advance(3 * time.Second)
+		w.pass()
+		w.want("k", ledger.StateSettled, "sent")
+		w.wantEffects("k", 1, 1)
+		w.wantExplained("k")
+	})
 }

@@ -427,6 +427,10 @@ func (r *run) advanceOne(ctx context.Context, st *stage, j job, c candidate) err
 		r.wouldSend(st, c, e, next, set)
 		return nil
 	}
+	// The lease keeps others away while the clearance is in use. Once it has
+	// ended nobody can start under it any more, so that there is nothing to wait
+	// for.
+	next.NextAt = now
 	failpoint.Hit("after-checks")
 	applied, err := r.e.store.Apply(ctx, []ledger.Change{{Lease: c.lease, Next: next, Attempts: c.attempts, Evidence: c.evidence,
 		Keep: true, PassID: r.id, Detail: []byte(detail)}})
