@@ -116,11 +116,16 @@ func Plain(reason string) string {
 	code, detail, _ := strings.Cut(reason, ":")
 	m, ok := meanings[code]
 	detail = strings.TrimSpace(detail)
+	unclassed := detail == string(ledger.ClassUnknown)
 	switch {
 	case !ok:
 		return reason
 	case m.whole || detail == "":
 		return m.text
+	case unclassed && code == "permanent":
+		return "the failure has no class that is known, so that nothing says whether another attempt would help"
+	case unclassed:
+		return m.text + " (an error of no known class)"
 	}
 	return m.text + " (" + Plain(detail) + ")" // the detail may be a reason of its own
 }
@@ -232,6 +237,11 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 			add("Attempt %d was safe: %s.", a.No, why)
 		}
 	}
+	for _, a := range st.Attempts {
+		if stands(a) {
+			add("Attempt %d stands for what may have been sent until %s and is not in this ledger any more.", a.No, stamp(a.ReceivedAt))
+		}
+	}
 
 	switch e.State {
 	case ledger.StateSettled:
@@ -269,6 +279,10 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 			add("Nobody knows whether it happened, so nothing is sent. %s", proofSoFar(e, evidence))
 		} else if e.Effect == ledger.EffectNotDone {
 			add("It did not happen: %s.", whyNotDone(st.Attempts, evidence))
+			if e.LastClass == ledger.ClassUnknown {
+				add("What the system said stands with the attempt: retry it if that passes by itself, else cancel it. " +
+					"With an errors rule in the connector, or error_class in the record, the next such error has a class.")
+			}
 		}
 		add("%s has to decide%s%s.", e.Owner, by(e.DueAt), allowed(e.Allowed))
 	}
@@ -281,11 +295,17 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 	return strings.Join(clean(parts), " ")
 }
 
+// stands says whether an attempt was never seen, and stands for what the ledger
+// may have lost: see ledger.Store, Unsettle.
+func stands(a ledger.Attempt) bool {
+	return a.Ours && strings.HasPrefix(a.AttemptID, "generation-")
+}
+
 // resends are the attempts we sent ourselves after an earlier one.
 func resends(as []ledger.Attempt) []ledger.Attempt {
 	var out []ledger.Attempt
 	for i, a := range as {
-		if i > 0 && a.Ours {
+		if i > 0 && a.Ours && !stands(a) {
 			out = append(out, a)
 		}
 	}
@@ -491,6 +511,10 @@ func releaseText(e ledger.Entry) string {
 
 func failure(a ledger.Attempt) string {
 	switch {
+	case a.Class == ledger.ClassUnknown && a.HTTPStatus != 0:
+		return fmt.Sprintf("an error of no known class (HTTP %d)", a.HTTPStatus)
+	case a.Class == ledger.ClassUnknown:
+		return "an error of no known class"
 	case a.Class != ledger.ClassNone && a.HTTPStatus != 0:
 		return fmt.Sprintf("%s (HTTP %d)", a.Class, a.HTTPStatus)
 	case a.Class != ledger.ClassNone:

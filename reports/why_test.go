@@ -81,6 +81,13 @@ func TestWhy(t *testing.T) {
 			want: []string{"Attempt 2 was safe: 2 looks by our key", "from 2026-11-28T12:03:00Z to 2026-11-28T12:04:00Z",
 				"show a record that is known to exist", "our own attempt was confirmed by billing as C-2"},
 		},
+		"an attempt that stands for what the ledger lost is no resend": {
+			st: ledger.Stored{Entry: with(func(e *ledger.Entry) {
+				e.State, e.Effect, e.Reason, e.NextAt = ledger.StateAmbiguous, ledger.EffectUnknown, "generation", look2
+			}), Attempts: []ledger.Attempt{absent, {No: 2, AttemptID: "generation-2", Ours: true, Rule: "generation", ReceivedAt: look1}}},
+			want: []string{"Attempt 2 stands for what may have been sent until 2026-11-28T12:03:00Z", "the database was replaced"},
+			not:  "was safe",
+		},
 		"resent because the system itself refuses a second one": {
 			st: ledger.Stored{Entry: with(func(e *ledger.Entry) {
 				e.State, e.Outcome, e.SettledBy = ledger.StateSettled, ledger.OutcomeApplied, ledger.BySend

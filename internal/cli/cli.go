@@ -151,7 +151,7 @@ Use "{{.CommandPath}} [command] --help" for more information about a command.{{e
 	add(groupRecords, newImport(a), newExport(a), newEntries(a), newShow(a))
 	add(groupLook, newReport(a))
 	add(groupPeople, newReview(a))
-	add(groupRun, newDaemon(a), newLanes(a), newHold(a), newResume(a))
+	add(groupRun, newDaemon(a), newLanes(a), newHold(a), newResume(a), newLedger(a))
 	add(groupSetup, newInit(a), newMigrate(a), newConfig(a), newPolicy(a), newConnectors(a), newKey(a), newDoctor(a),
 		newDemo(a), newVersion(a))
 	root.AddCommand(laterCommands()...)
