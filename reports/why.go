@@ -515,10 +515,6 @@ func failure(a ledger.Attempt) string {
 		return fmt.Sprintf("an error of no known class (HTTP %d)", a.HTTPStatus)
 	case a.Class == ledger.ClassUnknown:
 		return "an error of no known class"
-	case a.Class == ledger.ClassUnknown && a.HTTPStatus != 0:
-		return fmt.Sprintf("an error of no known class (HTTP %d)", a.HTTPStatus)
-	case a.Class == ledger.ClassUnknown:
-		return "an error of no known class"
 	case a.Class != ledger.ClassNone && a.HTTPStatus != 0:
 		return fmt.Sprintf("%s (HTTP %d)", a.Class, a.HTTPStatus)
 	case a.Class != ledger.ClassNone:
