@@ -22,7 +22,7 @@ type restoredOptions struct {
 // restoredResult is what it did, as JSON.
 type restoredResult struct {
 	Generation string `json:"generation"`
-	Entries    int    `json:"entries"` // open ones, looked at anew
+	Entries    int    `json:"entries"` // open ones
 }
 
 func newRestored(a *app) *cobra.Command {
@@ -67,6 +67,6 @@ func (o restoredOptions) run(ctx context.Context, a *app) error {
 	if o.output == formatJSON {
 		return render.JSON(a.Out, restoredResult{Generation: generation, Entries: n})
 	}
-	_, err = fmt.Fprintf(a.Out, "generation %s: %s anew before anything is sent\n", generation, plural(n, "open entry is looked at", "open entries are looked at"))
+	_, err = fmt.Fprintf(a.Out, "generation %s: %s; what was due is looked at before anything is sent\n", generation, plural(n, "open entry", "open entries"))
 	return err
 }
