@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,10 +48,11 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 		if err != nil {
 			return ledger.Recording{}, err
 		}
+		var changed []ledger.Attempt
 		if a.Action == ledger.ActionRetry && cur.Entry.Driver != "" {
-			next = endDriving(next, cur.Attempts, now)
+			next, changed = endDriving(next, cur.Attempts, now)
 		}
-		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next,
+		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next, Attempts: changed,
 			History: []ledger.History{historyOf(cur.Entry, next, "person:"+a.By, a.Note, "")}}
 		if a.Reference != "" {
 			rec.Evidence = []ledger.Evidence{{EntryID: cur.Entry.ID, Finding: ledger.FindingApplied, Connector: cur.Entry.Connector, Form: "person",
@@ -203,16 +205,32 @@ func afterRetry(e ledger.Entry, a PersonAction, s Setting, reason string, no fun
 	return ledger.Doubt(e, reason+" (looked at first)", s.Now), nil
 }
 
+// ruleDriven marks the attempt that stands for what a platform may have sent by
+// itself until a person ended that.
+const ruleDriven = "platform_retries: it may have sent until a person ended that"
+
 // endDriving is an entry whose platform does not retry by itself any more,
-// because a person says so: until now it may have sent.
-func endDriving(e ledger.Entry, as []ledger.Attempt, now time.Time) ledger.Entry {
-	unknown := e.Effect == ledger.EffectUnknown
-	e = Summarize(e, as)
-	e.SendBy = later(e.SendBy, now)
-	if unknown {
-		e.Effect = ledger.EffectUnknown
+// because a person says so: until now it may have sent. The last attempt that it
+// reported keeps that, so that no later report makes less of it; changed is that
+// attempt.
+func endDriving(e ledger.Entry, as []ledger.Attempt, now time.Time) (next ledger.Entry, changed []ledger.Attempt) {
+	as = slices.Clone(as)
+	unknown := ledger.EffectOf(as) == ledger.EffectUnknown
+	for i := len(as) - 1; i >= 0; i-- {
+		a := &as[i]
+		if a.Ours || a.SendBy.IsZero() { // without a bound it has none still
+			continue
+		}
+		a.SendBy = later(a.SendBy, now)
+		if !unknown && e.Effect == ledger.EffectUnknown {
+			_, also := ledger.SplitRule(a.Rule)
+			a.Rule = ledger.JoinRule(ruleDriven, cmp.Or(also, inShort(*a)))
+			a.Effect, a.Sends = ledger.EffectUnknown, 0
+		}
+		changed = as[i : i+1]
+		break
 	}
-	return e
+	return Summarize(e, as), changed
 }
 
 func suffixNote(n string) string {

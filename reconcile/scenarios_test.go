@@ -821,6 +821,38 @@ func TestScenarios(t *testing.T) {
 			w.wantEffects("k", 1, 1)
 			w.wantExplained("k")
 		},
+		"a platform that a person ended may have sent until then, whatever is reported after": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			driven := strings.Replace(w.line("limited", limited), `"owner"`, `"driver":"platform","owner"`, 1)
+			lost := strings.Replace(w.line("lost", timeout), `"owner"`, `"driver":"platform","owner"`, 1)
+			w.report(driven, lost)
+			w.runFor(20 * time.Minute)
+			for _, k := range []string{"limited", "lost"} {
+				w.want(k, ledger.StateAmbiguous, "platform_retries")
+				w.person(k, reconcile.PersonAction{Action: ledger.ActionRetry})
+			}
+			w.pass()
+			ended := w.clock.Now()
+			undriven := func(l string) string { return strings.Replace(l, `"driver":"platform",`, `"subject":"ada@example.org",`, 1) }
+			w.report(undriven(driven), undriven(lost)) // fills in what was empty, and knows nothing new
+			for w.clock.Now().Sub(ended) < 2*time.Minute+30*time.Second {
+				w.clock.advance(30 * time.Second)
+				w.pass()
+			}
+			for _, k := range []string{"limited", "lost"} {
+				if e := w.want(k, ledger.StateAmbiguous, "too_early"); e.Effect != ledger.EffectUnknown || e.Negatives > 0 {
+					t.Errorf("%s: effect %s, %d negatives", k, e.Effect, e.Negatives)
+				}
+				w.wantEffects(k, 0, 0)
+			}
+			w.sys.make("limited", "by the platform, at last")
+			w.runFor(10 * time.Minute)
+			w.want("limited", ledger.StateSettled, "found")
+			w.want("lost", ledger.StateSettled, "sent")
+			w.wantEffects("limited", 1, 1)
+			w.wantEffects("lost", 1, 1)
+			w.wantExplained("limited")
+		},
 		"a repeatable operation whose key the lookup cannot take is sent, and ends": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Repeatable = true }), withSystem(func(y *system) {
 				y.lookErr = func(keys []string) *connectors.Error {
