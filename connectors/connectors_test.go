@@ -36,6 +36,9 @@ func TestErrorText(t *testing.T) {
 		"timeout: no answer in time":             {Kind: KindTimeout, Err: cause},
 		"auth: HTTP 401":                         {Kind: KindAuth, HTTPStatus: 401},
 		"validation: HTTP 422: DUP_REF: a taken": {Kind: KindValidation, HTTPStatus: 422, Code: "DUP_REF", Message: "a taken", Err: cause},
+		"server_error: HTTP 500":                 {Kind: KindServerError, HTTPStatus: 500, Message: "HTTP 500"},
+		"timeout: HTTP 504 page: Gateway":        {Kind: KindTimeout, HTTPStatus: 504, Message: "HTTP 504 page: Gateway"},
+		"auth: HTTP 401: invalid_token":          {Kind: KindAuth, HTTPStatus: 401, Code: "invalid_token", Message: "invalid_token"},
 	} {
 		if got := e.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)

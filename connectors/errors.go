@@ -2,6 +2,7 @@ package connectors
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -51,12 +52,14 @@ type Error struct {
 	Err        error  // the cause, masked; may be nil
 }
 
+// Error says each thing once: a message may begin with the status, or be the
+// code and no more.
 func (e *Error) Error() string {
 	s := string(e.Kind)
-	if e.HTTPStatus != 0 {
-		s = fmt.Sprintf("%s: HTTP %d", s, e.HTTPStatus)
+	if status := fmt.Sprintf("HTTP %d", e.HTTPStatus); e.HTTPStatus != 0 && !strings.HasPrefix(e.Message, status) {
+		s = fmt.Sprintf("%s: %s", s, status)
 	}
-	if e.Code != "" {
+	if e.Code != "" && e.Code != e.Message {
 		s = fmt.Sprintf("%s: %s", s, e.Code)
 	}
 	if e.Message != "" {

@@ -45,7 +45,7 @@ func newAnswer(r *httpclient.Response) *answer {
 	}
 	a.html = isPage(r.Header.Get("Content-Type"), r.Body)
 	if a.html {
-		a.bad = errors.New("the answer is a page, not data: " + a.message())
+		a.bad = errors.New("the answer is a page, not data" + strings.TrimPrefix(a.message(), fmt.Sprintf("HTTP %d page", a.status)))
 	} else {
 		// Plain text and XML are one text, for rules to look at.
 		a.doc.body = string(r.Body)

@@ -220,3 +220,20 @@ func TestShellQuote(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswerTextSaysEachThingOnce(t *testing.T) {
+	for want, a := range map[string]ledger.Attempt{
+		"":                                 {},
+		"timeout":                          {Class: ledger.ClassTimeout},
+		"HTTP 500 server_error":            {HTTPStatus: 500, Class: ledger.ClassServerError, Message: "HTTP 500"},
+		"HTTP 504 timeout page: Gateway":   {HTTPStatus: 504, Class: ledger.ClassTimeout, Message: "HTTP 504 page: Gateway"},
+		"HTTP 401 auth invalid_token":      {HTTPStatus: 401, Class: ledger.ClassAuth, Code: "invalid_token", Message: "invalid_token"},
+		"HTTP 422 validation DUP a taken":  {HTTPStatus: 422, Class: ledger.ClassValidation, Code: "DUP", Message: "a taken"},
+		"HTTP 201 id 7":                    {HTTPStatus: 201, RemoteID: "7"},
+		"HTTP 500 server_error HTTP 502 x": {HTTPStatus: 500, Class: ledger.ClassServerError, Message: "HTTP 502 x"},
+	} {
+		if got := answerText(a); got != want {
+			t.Errorf("%+v: got %q, want %q", a, got, want)
+		}
+	}
+}

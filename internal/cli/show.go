@@ -199,10 +199,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 			if started.IsZero() {
 				started = t.ReceivedAt
 			}
-			answer := joined(" ", prefix("HTTP ", number(t.HTTPStatus)), string(t.Class), t.Code, t.Message, prefix("id ", t.RemoteID))
-			_, also := ledger.SplitRule(t.Rule)
-			answer = joined("; ", answer, prefix("also reported: ", also))
-			rows[i] = []any{t.No, who, started, t.Status, t.Effect, answer}
+			rows[i] = []any{t.No, who, started, t.Status, t.Effect, answerText(t)}
 		}
 		if err := a.block(w, []render.Column{{Name: "no", Kind: render.Number}, {Name: "by"}, {Name: "started"}, {Name: "status"}, {Name: "effect"}, {Name: "answer"}}, rows, now); err != nil {
 			return err
@@ -240,6 +237,18 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 	w.heading("Why")
 	w.wrapped(why, a.Width)
 	return w.err
+}
+
+// answerText is what came of an attempt, in one line that says each thing once:
+// a message may begin with the status, or be the code and no more.
+func answerText(t ledger.Attempt) string {
+	status := prefix("HTTP ", number(t.HTTPStatus))
+	message := t.Message
+	if rest, ok := strings.CutPrefix(message, status); ok && status != "" {
+		message = strings.TrimLeft(rest, " :")
+	}
+	_, also := ledger.SplitRule(t.Rule)
+	return joined("; ", joined(" ", status, string(t.Class), differs(t.Code, message), message, prefix("id ", t.RemoteID)), prefix("also reported: ", also))
 }
 
 // block prints a table within a longer text: aligned whether or not there is
