@@ -637,6 +637,13 @@ func (p *parser) number(name string, val []byte, missing int) (int, bool) {
 		}
 		return n, true
 	}
+	if text, ok := bytes.CutPrefix(val, []byte{'"'}); ok {
+		text = bytes.TrimSuffix(text, []byte{'"'})
+		if n, err := strconv.Atoi(string(text)); err == nil {
+			p.fail(name, "must be a number; write %d without quotes", n)
+			return 0, false
+		}
+	}
 	p.fail(name, "must be a number; got %s", kindOf(val))
 	return 0, false
 }
