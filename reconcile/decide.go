@@ -335,6 +335,15 @@ func (s Setting) again(e ledger.Entry, l Look) ledger.Entry {
 		l.FirstCount = q
 	}
 	at := later(nextLook(e, l, s), s.Now.Add(l.Wait))
+	if unusable(l) && s.windowOver(e) {
+		// The system did answer, time and again: waiting does not help.
+		switch e.State {
+		case ledger.StateInFlight, ledger.StateAmbiguous:
+			return s.escalate(e, "outcome_unknown: "+l.Reason)
+		case ledger.StateSettled:
+			return ledger.Verified(e)
+		}
+	}
 	switch e.State {
 	case ledger.StateInFlight:
 		return ledger.Doubt(e, l.Reason, at)
@@ -344,6 +353,16 @@ func (s Setting) again(e ledger.Entry, l Look) ledger.Entry {
 		return ledger.VerifyAt(e, at)
 	}
 	return ledger.Wait(e, l.Reason, at)
+}
+
+// unusable says whether the system answered, and its answer is none to the
+// question: records of others alone, or only a part.
+func unusable(l Look) bool {
+	switch ledger.ReasonCode(l.Reason) {
+	case reasonNotUsable, reasonIncomplete:
+		return true
+	}
+	return false
 }
 
 func (s Setting) daily(e ledger.Entry, reason string) ledger.Entry {

@@ -29,6 +29,12 @@ const (
 // unfindable is the code of a reason that no wait and no further look changes.
 const unfindable = "unfindable"
 
+// Codes of the reasons for which an answer is none.
+const (
+	reasonNotUsable  = "lookup_not_usable" // it shows others' records alone
+	reasonIncomplete = "answer_incomplete" // it was not read to its end
+)
+
 // Question is how an answer was come by: what Judge needs besides the entry and
 // the answer.
 type Question struct {
@@ -94,7 +100,7 @@ func negativesNeeded(r ledger.Risk, op connectors.Operation) int {
 func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question) Judgement {
 	j := Judgement{Seen: a.Records, Needed: negativesNeeded(q.Risk, q.Op)}
 	if a.Foreign > 0 && !a.Declared && len(a.Records) == 0 {
-		return j.is(ledger.FindingCouldNotAsk, "lookup_not_usable: only records without our key came back")
+		return j.is(ledger.FindingCouldNotAsk, reasonNotUsable+": only records without our key came back")
 	}
 
 	var live, rejected, reversed, unmapped, other []connectors.Record
@@ -145,7 +151,7 @@ func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question)
 		return j.origin(e, other, q.Risk)
 	}
 	if !a.Complete {
-		return j.is(ledger.FindingCouldNotAsk, "answer_incomplete: not all of the answer could be read")
+		return j.is(ledger.FindingCouldNotAsk, reasonIncomplete+": not all of the answer could be read")
 	}
 	if fresh := newlyRejected(rejected, as); len(fresh) > 0 {
 		return j.rejected(e, as, a, fresh, q)
@@ -263,7 +269,7 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 	}
 	no := func(reason string) Judgement { return j.is(ledger.FindingNotVisible, reason) }
 	if !a.Complete {
-		return j.is(ledger.FindingCouldNotAsk, "answer_incomplete: not all of the answer could be read")
+		return j.is(ledger.FindingCouldNotAsk, reasonIncomplete+": not all of the answer could be read")
 	}
 	quiet := quietUntil(e, op, q.Lag)
 	first := e.FirstSentAt

@@ -188,6 +188,9 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 			out[i].skipped = out[i].decided.Next.State == ledger.StateRetryable
 		case a.err != nil:
 			l = Look{Judgement: Judgement{Finding: ledger.FindingCouldNotAsk, Reason: "could_not_ask: " + a.err.Error()}, Asked: a.at, Wait: entryWait(a.err)}
+			if a.err.Kind == connectors.KindNotUsable {
+				l.Reason = reasonNotUsable + ": " + a.err.Message
+			}
 			out[i].decided = AfterLook(e.Entry, e.Attempts, l, set)
 			pauses, counts := pausesAtOnce(a.err)
 			if pauses {
@@ -225,6 +228,11 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 				if err := r.lagSeen(ctx, st.name, e.Entry); err != nil {
 					return nil, err
 				}
+			}
+		}
+		if ledger.ReasonCode(l.Reason) == reasonNotUsable {
+			if err := r.notUsable(ctx, st.name, j, e.Entry); err != nil {
+				return nil, err
 			}
 		}
 		out[i].finding = l.Finding
@@ -297,6 +305,21 @@ func (r *run) ownNotShown(ctx context.Context, lane string, j job, e ledger.Entr
 	text := fmt.Sprintf("own_not_shown: %q was made as %q, but the lookup of %s on %q does not show it; see that the request carries our key, and name where with carries",
 		e.ActionKey, e.RemoteID, j.op.Name, lane)
 	opened, err := r.e.store.Alert(ctx, "own_not_shown:"+lookupLane(lane, j.op.Name), text)
+	if opened {
+		r.note("%s", text)
+	}
+	return err
+}
+
+// notUsable alerts that a lookup answers with records of others: it does not ask
+// by our key, and the entries that rely on it are settled by nobody.
+func (r *run) notUsable(ctx context.Context, lane string, j job, e ledger.Entry) error {
+	if r.o.DryRun {
+		return nil
+	}
+	text := fmt.Sprintf("%s: asked for %q, the lookup of %s on %q shows records of others alone; see that it filters by our key and that match names where the key stands, or declare contains where the system matches by part",
+		reasonNotUsable, e.ActionKey, j.op.Name, lane)
+	opened, err := r.e.store.Alert(ctx, reasonNotUsable+":"+lookupLane(lane, j.op.Name), text)
 	if opened {
 		r.note("%s", text)
 	}

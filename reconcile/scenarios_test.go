@@ -821,6 +821,48 @@ func TestScenarios(t *testing.T) {
 			w.wantEffects("k", 1, 1)
 			w.wantExplained("k")
 		},
+		"a lookup that shows others' records alone is alerted once, and at the end of the settle window a person has the entry": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withSystem(func(y *system) { y.foreign = true }))
+			w.report(w.line("k", timeout), w.line("late", `"status":"ok","remote_id":"r-1"`), w.line("batched", timeout))
+			w.report(strings.Replace(w.line("late", `"status":"unknown"`), `"a1"`, `"a2"`, 1)) // looked at once more
+			w.sys.lookErr = func(keys []string) *connectors.Error {
+				if keys[0] != "batched" {
+					return nil
+				}
+				return &connectors.Error{Kind: connectors.KindNotUsable, Message: "the reply holds a record that does not show our key"}
+			}
+			var notes []string
+			for range 5 {
+				notes = append(notes, w.pass().Notes...)
+				w.clock.advance(time.Hour)
+			}
+			if len(notes) != 1 || !strings.Contains(notes[0], `lookup_not_usable: asked for`) {
+				t.Errorf("notes %q", notes)
+			}
+			w.want("k", ledger.StateAmbiguous, "lookup_not_usable")
+			for range 70 {
+				w.clock.advance(time.Hour)
+				w.pass()
+			}
+			for _, k := range []string{"k", "batched"} {
+				if e := w.want(k, ledger.StateEscalated, "outcome_unknown: lookup_not_usable"); e.Effect != ledger.EffectUnknown || e.Work != ledger.WorkLook {
+					t.Errorf("%s: effect %s, due %s", k, e.Effect, e.Work)
+				}
+			}
+			if e := w.want("late", ledger.StateSettled, "reported_ok"); e.Work != ledger.WorkNone {
+				t.Errorf("still looked at, %s", e.NextAt)
+			}
+			w.wantEffects("k", 0, 0)
+		},
+		"an answer that is never read to its end: at the end of the settle window a person": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withSystem(func(y *system) { y.incomplete = true }))
+			w.report(w.line("k", timeout))
+			for range 75 {
+				w.pass()
+				w.clock.advance(time.Hour)
+			}
+			w.want("k", ledger.StateEscalated, "outcome_unknown: answer_incomplete")
+		},
 		"a platform that a person ended may have sent until then, whatever is reported after": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			driven := strings.Replace(w.line("limited", limited), `"owner"`, `"driver":"platform","owner"`, 1)

@@ -68,13 +68,15 @@ type system struct {
 	objects []object
 	lag     time.Duration
 
-	lookErr  func(keys []string) *connectors.Error
-	sendAs   func(s connectors.Send) (effect bool, r connectors.SendResult) // nil: done and answered
-	verdicts []connectors.Verdict
-	origin   *connectors.Record // found by business identity
-	onSend   func()
-	onCheck  func() // with the system's lock held
-	checkAs  func(connectors.CheckQuery) []connectors.Verdict
+	lookErr    func(keys []string) *connectors.Error
+	sendAs     func(s connectors.Send) (effect bool, r connectors.SendResult) // nil: done and answered
+	verdicts   []connectors.Verdict
+	origin     *connectors.Record // found by business identity
+	foreign    bool               // it does not filter, and shows others' records
+	incomplete bool               // its answers are cut
+	onSend     func()
+	onCheck    func() // with the system's lock held
+	checkAs    func(connectors.CheckQuery) []connectors.Verdict
 
 	lookups, sends, checks int
 	sent                   []connectors.Send
@@ -127,6 +129,10 @@ func (y *system) answer(q connectors.Query) connectors.Answer {
 	if y.origin != nil && len(a.Records) == 0 {
 		a.Records = append(a.Records, *y.origin)
 	}
+	if y.foreign && len(a.Records) == 0 {
+		a.Foreign = 1
+	}
+	a.Complete = !y.incomplete
 	return a
 }
 
