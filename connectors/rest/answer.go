@@ -253,7 +253,7 @@ func (op *operation) record(b *block, doc document, key string, payload []byte) 
 // reported tests a rule against what a workflow reported: a code by the rule's
 // list, the JSON that a message quotes by the rule's path.
 func (r *rule) reported(f connectors.Failure, quoted document) bool {
-	if r.finding != "" || len(r.on) > 0 && !slices.Contains(r.on, onSend) {
+	if !r.ofSends() || len(r.on) > 0 && !slices.Contains(r.on, onSend) {
 		return false
 	}
 	if len(r.statuses) > 0 && !slices.Contains(r.statuses, f.HTTPStatus) {

@@ -135,7 +135,7 @@ func TestMistakesAreRefusedWithTheirRemedy(t *testing.T) {
 		"the only limit is for no block":       {"rate = { name = \"search\", calls = 1, per = \"1s\" }\n" + op(lookup), "rate.name", "holds for nothing"},
 		"the first of two limits is unused":    {"rate = [{ name = \"search\", calls = 1, per = \"1s\" }, { name = \"list\", calls = 1, per = \"1s\" }]\n" + op(lookup), "rate.0.name", "holds for nothing"},
 		"the second of them is unused too":     {"rate = [{ name = \"search\", calls = 1, per = \"1s\" }, { name = \"list\", calls = 1, per = \"1s\" }]\n" + op(lookup), "rate.1.name", "holds for nothing"},
-		"whose fault it is, in a send":         {op(lookup, `send = { method = "POST", path = "/x", json = { k = "{key}" }, fault = { items = "errors", key = "k" } }`), "operation.0.send.fault.key", "take it out"},
+		"faults of a send without a list":      {op(lookup, `send = { method = "POST", path = "/x", json = { k = "{key}" }, fault = { key = "k" } }`), "operation.0.send.fault.items", "path of the list"},
 		"an empty lane":                        {"lane = \"\"\n" + op(lookup), "lane", "empty"},
 		"an empty list of operations":          {head + "operation = []", "operation", "[[connectors.sys.operation]]"},
 		"a placeholder in a path of an answer": {op(`lookup = { method = "GET", path = "/x/{key}", match = "a.{key}" }`), "operation.0.lookup.match", "{settings.x} and {let.x}"},

@@ -82,7 +82,8 @@ type sendBlock struct {
 	id    *selector
 	empty []int
 	takes []string  // nil: all members
-	fault *selector // errors of single items in a 2xx
+	fault *selector // errors of single items in a 2xx ...
+	whose *selector // ... and the keys that each names; nil: all are ours
 }
 
 type checkBlock struct {
@@ -685,10 +686,7 @@ func (d *definition) send(t *table, timeout time.Duration) *sendBlock {
 		s.req.body = bodyStored
 	}
 	if ft := t.table("fault"); ft != nil {
-		s.fault = d.selector(ft, "items")
-		if _, ok := ft.raw("key"); ok {
-			ft.fail("key", "a send is one item; take it out")
-		}
+		s.fault, s.whose = d.selector(ft, "items"), d.selector(ft, "key")
 		if !ft.has("items") {
 			ft.fail("items", "missing; write the path of the list of errors")
 		}

@@ -210,10 +210,16 @@ func ceilSecond(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(d.Seconds())) * time.Second
 }
 
+// ofSends tells whether a rule says anything of a send. A finding is what a
+// question comes to; beside a class or an effect, those hold for sends.
+func (r *rule) ofSends() bool {
+	return r.finding == "" || r.class != "" || r.effect != "" || r.spent || r.refuses != ""
+}
+
 // matches tests a rule against an answer, or a part of one (a fault in a
 // batch), and returns the code it saw.
 func (r *rule) matches(on purpose, status int, doc document) (code string, ok bool) {
-	if len(r.on) > 0 && !slices.Contains(r.on, on) || r.finding != "" && on == onSend {
+	if len(r.on) > 0 && !slices.Contains(r.on, on) || on == onSend && !r.ofSends() {
 		return "", false
 	}
 	if len(r.statuses) > 0 && !slices.Contains(r.statuses, status) {

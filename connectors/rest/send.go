@@ -49,7 +49,7 @@ func (c *Connector) Send(ctx context.Context, s connectors.Send) connectors.Send
 	if err != nil {
 		return c.unanswered(sent, err)
 	}
-	r := c.sendResult(op, newAnswer(resp))
+	r := c.sendResult(op, newAnswer(resp), s)
 	r.Wrote = sent.Wrote
 	if r.Kind == connectors.KindAuth && token != "" {
 		c.forget(token)
@@ -84,13 +84,13 @@ func (c *Connector) unanswered(sent httpclient.Sent, err error) connectors.SendR
 }
 
 // sendResult judges the answer to a send.
-func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult {
+func (c *Connector) sendResult(op *operation, ans *answer, s connectors.Send) connectors.SendResult {
 	r := connectors.SendResult{Answered: true, Wrote: true}
 	r.Replayed = op.idempotency.replayed(ans)
 	j, failed := c.judge(op.rules, onSend, ans)
 	r.HTTPStatus = ans.status
 	if !failed && op.send.proof(ans) == "" {
-		if fault, ok := op.send.faultOf(ans); ok {
+		if fault, ok := op.send.faultOf(ans, s); ok {
 			if j, failed = c.judge(op.rules, onSend, fault); !failed {
 				j = judged{kind: connectors.KindUnknown, effect: connectors.EffectUnknown, rule: "fault in a 2xx",
 					code: fault.code(), message: c.line(fault.message())}
@@ -143,23 +143,34 @@ func (c *Connector) sendResult(op *operation, ans *answer) connectors.SendResult
 }
 
 // faultOf is the first error of a single item in an answer, as an answer of its
-// own.
-func (b *sendBlock) faultOf(ans *answer) (*answer, bool) {
+// own. What names others only is not about this send.
+func (b *sendBlock) faultOf(ans *answer, s connectors.Send) (*answer, bool) {
 	if b.fault == nil {
 		return nil, false
 	}
 	for _, node := range b.fault.nodes(ans.doc) {
-		if l, ok := node.([]any); ok {
-			if len(l) == 0 {
-				continue
-			}
-			node = l[0]
+		faults, isList := node.([]any)
+		if !isList {
+			faults = []any{node}
 		}
-		if truthy(node) {
-			return &answer{status: ans.status, header: ans.header, doc: document{body: node, header: ans.header}, at: ans.at}, true
+		for _, f := range faults {
+			doc := document{body: f, header: ans.header}
+			if truthy(f) && b.isOurs(doc, s) {
+				return &answer{status: ans.status, header: ans.header, doc: doc, at: ans.at}, true
+			}
 		}
 	}
 	return nil, false
+}
+
+func (b *sendBlock) isOurs(fault document, s connectors.Send) bool {
+	if b.whose == nil {
+		return true
+	}
+	named := b.whose.texts(fault)
+	return len(named) == 0 || slices.ContainsFunc(named, func(k string) bool {
+		return k != "" && (k == s.Key || k == s.IdempotencyKey)
+	})
 }
 
 // proof is the id of what was made, "" where the answer does not show one: false
