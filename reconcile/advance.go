@@ -39,7 +39,12 @@ func GateLimits(e ledger.Entry, s Setting) Gate {
 
 // GateSiblings tests the other entries that may stand in the way.
 func GateSiblings(e ledger.Entry, sibs []ledger.Sibling, s Setting) Gate {
-	wait := func(reason string) Gate { return stop(ledger.Wait(e, reason, s.Now.Add(siblingWait(s.Policy)))) }
+	wait := func(reason string) Gate {
+		if e.Effect == ledger.EffectUnknown && s.Op.Lookup == connectors.LookupNone && s.windowOver(e) {
+			return stop(s.escalate(e, "outcome_unknown: "+reason)) // no look ends its wait
+		}
+		return stop(ledger.Wait(e, reason, s.Now.Add(siblingWait(s.Policy))))
+	}
 	for _, b := range sibs {
 		open := b.State != ledger.StateSettled
 		switch b.Kind {
@@ -69,11 +74,35 @@ func GateSiblings(e ledger.Entry, sibs []ledger.Sibling, s Setting) Gate {
 			}
 		case ledger.SiblingEarlier:
 			if ordered(s.Op) && e.RecordID != "" {
-				return wait("in_order: " + b.ActionKey + ", older on the same record, may still take effect")
+				return wait(reasonInOrder + ": " + b.ActionKey + ", older on the same record, may still take effect")
 			}
 		}
 	}
 	return pass(e)
+}
+
+// reasonInOrder is the code of a wait that ends by itself, when an older change
+// of the record can land no more.
+const reasonInOrder = "in_order"
+
+// looksOn says whether an entry that waits for a sibling is looked at meanwhile:
+// where its own effect is unknown it may be the one that the other waits for.
+func looksOn(g Gate, op connectors.Operation) bool {
+	return g.Stop && g.Next.State == ledger.StateRetryable && g.Next.Effect == ledger.EffectUnknown &&
+		ledger.ReasonCode(g.Next.Reason) != reasonInOrder && op.Lookup != connectors.LookupNone
+}
+
+// waitsOn goes on from a look at an entry that waits for a sibling as given:
+// unless the look says more it waits on, in the rhythm of looks, until the
+// settle window is over.
+func (s Setting) waitsOn(e, waits ledger.Entry, l Look) ledger.Entry {
+	switch {
+	case e.State != ledger.StateRetryable || e.Effect != ledger.EffectUnknown:
+		return e
+	case l.Finding != ledger.FindingCouldNotAsk && s.windowOver(e):
+		return s.escalate(e, "outcome_unknown: "+l.Reason)
+	}
+	return ledger.Wait(e, waits.Reason, later(waits.NextAt, nextLook(e, l, s)))
 }
 
 // superseded ends an entry after which a newer change of its record was sent.

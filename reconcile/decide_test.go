@@ -542,6 +542,12 @@ func TestGates(t *testing.T) {
 		"siblings: a look-alike waits behind an open one":                {gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateAmbiguous, ledger.EffectUnknown, "")), want: ledger.StateRetryable, reason: "look_alike"},
 		"siblings: a look-alike of an applied one goes to a person":      {gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateSettled, ledger.EffectDone, ledger.OutcomeApplied)), want: ledger.StateEscalated, reason: "look_alike"},
 		"siblings: a look-alike goes on where the policy repeats":        {set: func(s *Setting) { s.Policy.Repeats = true }, gate: siblings(sib(ledger.SiblingLookAlike, ledger.StateAmbiguous, ledger.EffectUnknown, ""))},
+		"siblings: unknown itself, and nothing can be asked: a person at the end of the window": {entry: func(e *ledger.Entry) { e.Effect = ledger.EffectUnknown },
+			set:  func(s *Setting) { s.Op.Lookup, s.Op.Repeatable, s.Now = connectors.LookupNone, true, at(73*time.Hour) },
+			gate: siblings(sib(ledger.SiblingOutcome, ledger.StateRetryable, ledger.EffectUnknown, "")), want: ledger.StateEscalated, reason: "outcome_unknown: outcome_key_held"},
+		"siblings: an older change that may still land: waits":        {entry: func(e *ledger.Entry) { e.RecordID = "r" }, set: func(s *Setting) { s.Op.HasProof = true }, gate: siblings(sib(ledger.SiblingEarlier, ledger.StateInFlight, ledger.EffectUnknown, "")), want: ledger.StateRetryable, reason: "in_order: other"},
+		"siblings: an older change, where there is no order: goes on": {entry: func(e *ledger.Entry) { e.RecordID = "r" }, gate: siblings(sib(ledger.SiblingEarlier, ledger.StateInFlight, ledger.EffectUnknown, ""))},
+		"siblings: a newer change that was sent: superseded":          {entry: func(e *ledger.Entry) { e.RecordID = "r" }, set: func(s *Setting) { s.Op.HasProof = true }, gate: siblings(sib(ledger.SiblingRecord, ledger.StateAmbiguous, ledger.EffectUnknown, "")), want: ledger.StateSettled, reason: "superseded: other", class: ledger.ReportBlocked},
 
 		"checks: all pass":                                              {set: func(s *Setting) { s.Op.Checks = all }, gate: checks(ok)},
 		"checks: consent withdrawn: blocked":                            {set: func(s *Setting) { s.Op.Checks = all }, gate: checks(with(connectors.Verdict{Check: connectors.CheckConsent, Kind: connectors.VerdictRefuse})), want: ledger.StateSettled, reason: "consent_withdrawn", class: ledger.ReportBlocked},

@@ -69,8 +69,9 @@ type candidate struct {
 	evidence []ledger.Evidence
 	attempts []ledger.Attempt // changed on the way
 	finding  ledger.Finding
-	place    int   // in its job
-	turn     *turn // nil where there is no order to keep
+	waits    *ledger.Entry // of one that is looked at, and not sent: how it waits for a sibling; else nil
+	place    int           // in its job
+	turn     *turn         // nil where there is no order to keep
 }
 
 func (r *run) advanceJob(ctx context.Context, st *stage, j job) error {
@@ -111,6 +112,10 @@ func (r *run) advanceJob(ctx context.Context, st *stage, j job) error {
 		g := GateLimits(c.stored.Entry, set)
 		if !g.Stop {
 			g = GateSiblings(g.Next, sibs[e.Entry.ID], set)
+			if looksOn(g, j.op) {
+				c.waits = &g.Next
+				g = pass(c.stored.Entry)
+			}
 		}
 		c.stored.Entry = g.Next
 		if g.Stop {
@@ -166,7 +171,7 @@ func (r *run) hand(st *stage, c candidate, b became) {
 func (r *run) lookFirst(ctx context.Context, st *stage, j job, on []candidate) ([]candidate, error) {
 	var need, rest []candidate
 	for _, c := range on {
-		if NeedsLook(c.stored.Entry, j.op) {
+		if c.waits != nil || NeedsLook(c.stored.Entry, j.op) {
 			need = append(need, c)
 		} else {
 			rest = append(rest, c)
@@ -177,6 +182,10 @@ func (r *run) lookFirst(ctx context.Context, st *stage, j job, on []candidate) (
 	}
 	if r.o.NoLookups {
 		for _, c := range need {
+			if c.waits != nil {
+				r.emit(st, c, *c.waits, "")
+				continue
+			}
 			r.unchanged(c.from, "", "look_needed: a look has to come first, and none was allowed")
 		}
 		return rest, nil
@@ -214,6 +223,11 @@ func (r *run) lookFirst(ctx context.Context, st *stage, j job, on []candidate) (
 		next := l.decided.Next
 		// It goes on only if the system answered and showed nothing of ours, or
 		// only what was refused; or if it needs no look after all.
+		if c.waits != nil {
+			set := r.e.setting(next, j.op, j.info.Version, st.lane, r.ck.now())
+			r.emit(st, c, set.waitsOn(next, *c.waits, l.look), "")
+			continue
+		}
 		clear := l.finding == ledger.FindingNotVisible || l.finding == ledger.FindingAbsent || l.finding == ledger.FindingRejected || l.skipped
 		if !clear || next.State != ledger.StateRetryable {
 			r.emit(st, c, next, "")

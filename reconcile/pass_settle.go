@@ -153,6 +153,7 @@ func (s *settler) emit(l ledger.Lease, e ledger.Stored, next ledger.Entry, lk *l
 
 // looked is what one look at one entry came to.
 type looked struct {
+	look      Look
 	decided   Decided
 	evidence  ledger.Evidence
 	finding   ledger.Finding
@@ -235,7 +236,7 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 				return nil, err
 			}
 		}
-		out[i].finding = l.Finding
+		out[i].look, out[i].finding = l, l.Finding
 		out[i].evidence = lookEvidence(e.Entry, j.info.Name, j.info.Version, r.id, a, l)
 		unasked := a.err != nil && (a.err.Kind == connectors.KindBadKey || a.err.Kind == connectors.KindUnsupported)
 		r.count(func(c *Counts) {

@@ -821,6 +821,30 @@ func TestScenarios(t *testing.T) {
 			w.wantEffects("k", 1, 1)
 			w.wantExplained("k")
 		},
+		"two siblings of a repeatable operation, both unknown: they are looked at, and do not wait on each other for ever": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Repeatable = true }))
+			w.report(sibling(w.line("k1", timeout), "o-1"), sibling(w.line("k2", timeout), "o-1"))
+			w.runFor(20 * time.Minute)
+			sent := w.sentKeys()
+			if sent != "k1" && sent != "k2" {
+				t.Fatalf("sent: %q", sent)
+			}
+			other := map[string]string{"k1": "k2", "k2": "k1"}[sent]
+			w.want(sent, ledger.StateSettled, "sent")
+			w.want(other, ledger.StateSettled, "superseded: "+sent)
+			w.wantEffects(sent, 1, 1)
+			w.wantExplained(other)
+		},
+		"of two such siblings one is found: it is settled, and the other is not sent": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, withOp(func(o *connectors.Operation) { o.Repeatable = true }))
+			w.report(sibling(w.line("k1", timeout), "o-1"), sibling(w.line("k2", timeout), "o-1"))
+			w.runFor(time.Minute)
+			w.sys.make("k1", "it landed late")
+			w.runFor(20 * time.Minute)
+			w.want("k1", ledger.StateSettled, "found")
+			w.want("k2", ledger.StateSettled, "superseded: k1")
+			w.wantEffects("k1", 1, 0)
+		},
 		"a lookup that shows others' records alone is alerted once, and at the end of the settle window a person has the entry": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open, withSystem(func(y *system) { y.foreign = true }))
 			w.report(w.line("k", timeout), w.line("late", `"status":"ok","remote_id":"r-1"`), w.line("batched", timeout))
@@ -875,7 +899,9 @@ func TestScenarios(t *testing.T) {
 			}
 			w.pass()
 			ended := w.clock.Now()
-			undriven := func(l string) string { return strings.Replace(l, `"driver":"platform",`, `"subject":"ada@example.org",`, 1) }
+			undriven := func(l string) string {
+				return strings.Replace(l, `"driver":"platform",`, `"subject":"ada@example.org",`, 1)
+			}
 			w.report(undriven(driven), undriven(lost)) // fills in what was empty, and knows nothing new
 			for w.clock.Now().Sub(ended) < 2*time.Minute+30*time.Second {
 				w.clock.advance(30 * time.Second)
