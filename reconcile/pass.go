@@ -544,6 +544,9 @@ func (r *run) apply(ctx context.Context, batch []became) error {
 	for i, b := range batch {
 		cs[i] = b.ch
 	}
+	if err := flagFirst(ctx, r.e.store, cs, r.id); err != nil {
+		r.e.log.Warn("duplicates not flagged yet; what was learned is written first", "err", err)
+	}
 	failpoint.Hit("before-apply")
 	applied, err := r.e.store.Apply(ctx, cs)
 	failpoint.Hit("after-apply")
