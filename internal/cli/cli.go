@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,7 +113,10 @@ func newRoot(a *app) *cobra.Command {
 	root.PersistentFlags().StringVar(&a.ledgerURL, "ledger", "", "ledger `url`: sqlite:FILE or postgres://… (env RECONCILE_LEDGER; default reconcile.db beside the config)")
 	root.SetFlagErrorFunc(flagError)
 	// An unset variable in a script must not select everything.
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "") {
+			return usagef("%s: an argument is empty; is a variable of a script not set?", words(cmd))
+		}
 		var empty []string
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			list, isList := f.Value.(pflag.SliceValue)
@@ -159,6 +163,7 @@ Use "{{.CommandPath}} [command] --help" for more information about a command.{{e
 	root.SetCompletionCommandGroupID(groupSetup)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	refuseUnknownTopics(root)
 	for name, short := range map[string]string{"help": "show the help of a command", "completion": "print a completion script for bash, zsh, fish or powershell"} {
 		if c, _, err := root.Find([]string{name}); err == nil && c != root {
 			c.Short = short
@@ -171,6 +176,26 @@ Use "{{.CommandPath}} [command] --help" for more information about a command.{{e
 		}
 	}
 	return root
+}
+
+// refuseUnknownTopics makes a slip after help a mistake, as it is without help.
+func refuseUnknownTopics(root *cobra.Command) {
+	help, _, err := root.Find([]string{"help"})
+	if err != nil || help == root {
+		return
+	}
+	help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
+		at := root
+		for i, name := range args {
+			next, _, err := at.Find([]string{name})
+			if err != nil || next == at {
+				return usagef("help: unknown command %q%s", strings.Join(args[:i+1], " "), cmp.Or(nearest.Hint(name, commandNames(at)), "; run: "+at.CommandPath()+" --help"))
+			}
+			at = next
+		}
+		at.InitDefaultHelpFlag() // it is listed, though nobody asked by it
+		return at.Help()
+	}
 }
 
 // flagError turns a mistake in a flag into a usage error that says what to do.

@@ -126,7 +126,11 @@ func runInit(ctx context.Context, a *app) error {
 	if err := store.Close(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Out, "created the ledger %s\nnext: describe your systems in %s, then run: reconcile config check\n", config.RedactURL(url), path)
+	check := "reconcile config check"
+	if found, ok, err := config.Find("", a.Env); err != nil || !ok || found != path {
+		check += " --config " + path // it is not found without
+	}
+	_, err = fmt.Fprintf(a.Out, "created the ledger %s\nnext: describe your systems in %s, then run: %s\n", config.RedactURL(url), path, check)
 	return err
 }
 

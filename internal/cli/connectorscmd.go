@@ -26,8 +26,8 @@ func newConnectors(a *app) *cobra.Command {
 		Short: "show what each connector can do, and how far its answers go",
 		Long: `connectors lists one row for each operation: how it is asked, when a negative
 answer counts and how many prove absence (where the risk is normal: low needs 1,
-high one more), what shows that the lookup works, what
-at the system refuses a second effect, and what can be sent and checked.`,
+high one more), what shows that the lookup works, what at the system refuses a
+second effect, and what can be sent and checked.`,
 		Example: "  reconcile connectors\n  reconcile connectors --output json\n  reconcile connectors check billing",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -89,7 +89,7 @@ func (o connectorsOptions) run(a *app) error {
 		}
 	}
 	if len(s.connectors) == 0 {
-		a.note("no connector in the config; see: reconcile init")
+		a.note("no connector in %s; add a [connectors.NAME] table (docs/connectors.md has examples)", configName(s.cfg))
 	}
 	return a.rows(o.output, cols, render.Slice(rows), a.Now())
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -59,7 +58,7 @@ func (o passOptions) run(ctx context.Context, a *app) error {
 	}
 	defer s.close()
 	if o.connector != "" && s.connectors[o.connector] == nil {
-		return usagef("--connector: no connector %q in the config%s", o.connector, nearest.Hint(o.connector, sortedKeys(s.connectors)))
+		return usagef("--connector: %w", s.noConnector(o.connector))
 	}
 	f, now, err := s.selection(ctx, o.filterFlags, s.openEngine)
 	if err != nil {

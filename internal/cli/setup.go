@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,12 +73,27 @@ func (a *app) warnings() *slog.Logger {
 // openLedger opens the ledger. A SQLite one is created and migrated on first
 // use; a PostgreSQL one only where the config says so.
 func (s *session) openLedger(ctx context.Context) error {
+	isNew := newFile(s.url)
 	store, err := sqlstore.Open(ctx, s.url, sqlstore.Options{AutoMigrate: s.cfg.Ledger.AutoMigrate, Log: s.log})
 	if err != nil {
 		return err
 	}
 	s.store = store
+	if isNew {
+		s.app.note("created the ledger %s", config.RedactURL(s.url))
+	}
 	return nil
+}
+
+// newFile says whether a ledger is a file that is not there yet. Whoever meant
+// another folder should not take an empty ledger for an answer.
+func newFile(ledgerURL string) bool {
+	file, ok := strings.CutPrefix(ledgerURL, "sqlite:")
+	if !ok {
+		return false
+	}
+	_, err := os.Stat(file)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // openEngine opens the ledger and the engine over it. From then on every call
@@ -142,9 +160,25 @@ func (s *session) recorder() *reconcile.Recorder {
 func (s *session) connector(name string) (connectors.Connector, error) {
 	c, ok := s.connectors[name]
 	if !ok {
-		return nil, usagef("no connector %q in the config%s", name, nearest.Hint(name, sortedKeys(s.connectors)))
+		return nil, s.noConnector(name)
 	}
 	return c, nil
+}
+
+// noConnector is the mistake of a name that no connector in the config has.
+func (s *session) noConnector(name string) error {
+	names := sortedKeys(s.connectors)
+	hint := nearest.Hint(name, names)
+	switch {
+	case hint != "":
+	case len(names) == 0:
+		hint = "; it has none"
+	case len(names) <= 10:
+		hint = "; it has " + strings.Join(names, ", ")
+	default:
+		hint = "; see: reconcile connectors"
+	}
+	return usagef("no connector %q in the config%s", name, hint)
 }
 
 // close lets the ledger go.

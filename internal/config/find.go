@@ -35,7 +35,7 @@ func Find(flag string, env func(string) (string, bool)) (path string, found bool
 		case err == nil && !info.IsDir():
 			return p, true, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return "", false, fmt.Errorf("%s: cannot be read: %w", p, pathCause(err))
+			return "", false, fmt.Errorf("%s: cannot be looked for: %w; name the config with --config", p, pathCause(err))
 		}
 	}
 	return "", false, nil

@@ -55,6 +55,25 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// Whether there is a config is not known then: no default may stand in for it.
+func TestAConfigFolderThatCannotBeReadIsAMistake(t *testing.T) {
+	write(t, map[string]string{"home": "a file"})
+	t.Setenv("XDG_CONFIG_HOME", mustAbs(t, "home"))
+	_, _, err := Find("", environ())
+	if err == nil || !strings.Contains(err.Error(), "cannot be looked for: ") || !strings.HasSuffix(err.Error(), "; name the config with --config") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func mustAbs(t *testing.T, path string) string {
+	t.Helper()
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
 func TestLedgerURL(t *testing.T) {
 	abs := filepath.Join(string(filepath.Separator)+"var", "lib", "r.db")
 	cases := map[string]struct {
