@@ -108,6 +108,11 @@ func (d *definition) readAuth(t *table) {
 		at.fail("none", "write none = true")
 	}
 	at.finish()
+	for name := range d.headers {
+		if d.auth.sets(name) {
+			d.p.add(join("headers", name), "is set by auth; keep one of the two")
+		}
+	}
 }
 
 // has tells whether a mistake at this path was reported.
@@ -221,6 +226,11 @@ func (d *definition) readOAuth2(t *table) {
 	d.hidden = append(d.hidden, o.basic())
 	t.finish()
 	d.auth.oauth2 = o
+}
+
+// sets tells whether a header is the place of a credential.
+func (a *auth) sets(header string) bool {
+	return a.headers[header] != "" || a.dynamic() && header == "Authorization"
 }
 
 // dynamic tells whether calls need a token that is asked for first.

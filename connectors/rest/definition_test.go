@@ -152,6 +152,17 @@ func TestMistakesAreRefusedWithTheirRemedy(t *testing.T) {
 		"allow list without its path":          {op(`check = { method = "GET", path = "/x/{record_id}", owner = "o", consent_allow = ["a"] }`), "operation.0.check.consent_allow", "goes with consent"},
 		"header with a line break":             {op(`send = { method = "POST", path = "/x", headers = { X-A = "a\nb" } }`), "operation.0.send.headers.X-A", "visible ASCII"},
 		"a header that is ours":                {op(`send = { method = "POST", path = "/x", headers = { host = "h" } }`), "operation.0.send.headers.host", "set by the client"},
+		"a fraction to be compared":            {op(lookup, `errors = [{ code = "rate", is = 19.90, class = "quota" }]`), "operation.0.errors.0.is.0", "in quotes"},
+		"a fraction in a deny list":            {op(`check = { method = "GET", path = "/x/{record_id}", lifecycle = "v", lifecycle_deny = [1.0] }`), "operation.0.check.lifecycle_deny.0", "in quotes"},
+		"a text with a part to be left out":    {op(`send = { method = "POST", path = "/x", text = "a {payload.b?} {key}", content_type = "text/plain" }`), "operation.0.send.text", "take the ? out"},
+		"GraphQL with a part to be left out":   {op(`send = { method = "POST", path = "/x", graphql = "mutation { a(k: {key:graphql}, b: {payload.b?:graphql}) }" }`), "operation.0.send.graphql", "take the ? out"},
+		"a cursor in a path":                   {op(`lookup = { method = "GET", path = "/x/{page}", query = { k = "{key}" }, match = "k", pages = { next = "n" } }`), "operation.0.lookup.pages", "first call has no cursor"},
+		"a cursor in a text":                   {op(`lookup = { method = "POST", path = "/x", text = "{key} {page}", content_type = "text/plain", match = "k", pages = { next = "n" } }`), "operation.0.lookup.pages", "first call has no cursor"},
+		"a placeholder in a let":               {"let = { q = \"k = {key}\" }\n" + op(`lookup = { method = "GET", path = "/x", query = { q = "{let.q}" }, match = "k" }`), "operation.0.lookup.query.q", "in the request itself"},
+		"a placeholder in a let, in a text":    {"let = { q = \"{key:soql}\" }\n" + op(`lookup = { method = "GET", path = "/x", query = { q = "k = {let.q}" }, match = "k" }`), "operation.0.lookup.query.q", "in the request itself"},
+		"a header twice":                       {"headers = { X-Tenant = \"a\", x-tenant = \"b\" }\n" + op(lookup), "headers.x-tenant", "twice"},
+		"a header beside auth":                 {"auth = { bearer = \"abcdef\" }\nheaders = { Authorization = \"b\" }\n" + op(lookup), "headers.Authorization", "set by auth"},
+		"a header of a block beside auth":      {"auth = { header = { X-Api-Key = \"abcdef\" } }\n" + op(`send = { method = "POST", path = "/x", headers = { x-api-key = "b" } }`), "operation.0.send.headers.x-api-key", "set by auth"},
 		"unknown shape":                        {op(`shape = "objekt"`) + "\n[shape.object]\n" + lookup, "operation.0.shape", `did you mean "object"?`},
 	}
 	for name, c := range cases {

@@ -555,6 +555,12 @@ func (d *definition) checkPages(t *table, b *block) {
 		t.fail("pages", "missing; {page} is used, so say where the next page is found, such as pages = { next = \"next_page\" }")
 	case b.pages != nil && !uses && b.pages.url == nil && !b.pages.link:
 		t.fail("pages", "{page} stands nowhere in the request; put it where the cursor goes")
+	case uses && !b.pages.counting():
+		isPage := func(h *placeholder) bool { return h.name == "page" }
+		inPath := slices.ContainsFunc(b.req.path, func(p pathPart) bool { return slices.ContainsFunc(p.text.holes(), isPage) })
+		if inPath || b.req.text != nil && slices.ContainsFunc(b.req.text.holes(), isPage) {
+			t.fail("pages", "the first call has no cursor, and neither a path nor a text can go without it; put {page} into query, headers or json")
+		}
 	}
 }
 

@@ -145,6 +145,7 @@ func (d *definition) params(t *table, key string, allowed []string, into map[str
 	if sub == nil {
 		return
 	}
+	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(sub.m)) {
 		v, _ := sub.raw(name)
 		resolved, err := d.constant(name, nil)
@@ -166,7 +167,16 @@ func (d *definition) params(t *table, key string, allowed []string, into map[str
 				sub.fail(name, "is set by the client; take it out")
 				continue
 			}
+			if d.auth.sets(resolved) {
+				sub.fail(name, "is set by auth; keep one of the two")
+				continue
+			}
 		}
+		if seen[resolved] {
+			sub.fail(name, "stands here twice, in other spelling; keep one")
+			continue
+		}
+		seen[resolved] = true
 		if n := d.node(t.p, sub.at(name), v, allowed); n != nil {
 			if slices.ContainsFunc(n.list, func(e *node) bool { return e.members != nil || e.isList }) {
 				sub.fail(name, "holds a table or a list; write a list of texts")
@@ -225,6 +235,13 @@ func (d *definition) body(t *table, r *request, allowed []string) {
 		} else {
 			r.json = d.node(t.p, t.at("variables"), v, allowed)
 		}
+	}
+	if r.text != nil && slices.ContainsFunc(r.text.holes(), func(h *placeholder) bool { return h.optional }) {
+		key := "text"
+		if r.body == bodyGraphQL {
+			key = "graphql"
+		}
+		t.fail(key, "of a body that is one text nothing can be left out; take the ? out, or use json or variables")
 	}
 	r.contentType = t.strOr("content_type", "")
 	if given > 1 {
@@ -387,7 +404,7 @@ func (r *request) buildBody(s *scope, out *httpclient.Request) error {
 		out.Body = raw
 		set("application/json")
 	case bodyGraphQL:
-		text, _, err := r.text.render(s, placing{})
+		text, err := r.wholeText(s)
 		if err != nil {
 			return err
 		}
@@ -417,7 +434,7 @@ func (r *request) buildBody(s *scope, out *httpclient.Request) error {
 		}
 		set("application/x-www-form-urlencoded")
 	case bodyText:
-		text, _, err := r.text.render(s, placing{})
+		text, err := r.wholeText(s)
 		if err != nil {
 			return err
 		}
@@ -435,6 +452,19 @@ func (r *request) buildBody(s *scope, out *httpclient.Request) error {
 		set(otherwise)
 	}
 	return nil
+}
+
+// wholeText renders a body that is one text, of which nothing can be left out.
+func (r *request) wholeText(s *scope) (string, error) {
+	text, present, err := r.text.render(s, placing{})
+	if err == nil && !present {
+		for _, h := range r.text.holes() {
+			if _, ok, _ := h.value(s); !ok {
+				return "", &badValue{h.name, "there is none, and the text that it stands in cannot go without it"}
+			}
+		}
+	}
+	return text, err
 }
 
 // formBody writes a JSON object as a form, nested in brackets: a[b][0]=c. The

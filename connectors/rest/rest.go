@@ -208,10 +208,11 @@ func (c *Connector) judge(rules []*rule, on purpose, ans *answer) (j judged, fai
 	}
 	j.code = c.mask.Load().Line(j.code, 100)
 	j.message = c.line(ans.message())
-	j.wait = httpclient.Later(httpclient.ParseRetryAfter(ans.header, ans.at), j.wait)
+	told := httpclient.ParseRetryAfter(ans.header, ans.at)
+	j.wait = httpclient.Later(told, j.wait)
 	if j.kind == connectors.KindRateLimit || j.kind == connectors.KindQuota {
 		for _, h := range c.def.rates {
-			j.wait = httpclient.Later(j.wait, h.wait(ans.doc, ans.now()))
+			j.wait = httpclient.Later(j.wait, h.wait(ans.doc, ans.now(), told.Wait > 0 || told.Beyond))
 		}
 	}
 	j.wait.Raw = c.mask.Load().Line(j.wait.Raw, 200)

@@ -337,7 +337,9 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 }
 
 // wait is how long this limit asks to wait. Something left asks for nothing.
-func (h rateHeader) wait(doc document, now time.Time) connectors.RetryAfter {
+// told is true where the answer says how long otherwise: then the length of the
+// window, which is the most that may be left of it, is no reason to wait longer.
+func (h rateHeader) wait(doc document, now time.Time, told bool) connectors.RetryAfter {
 	remaining, limit, used, reset := h.remaining.text1(doc), h.limit.text1(doc), h.used.text1(doc), h.reset.text1(doc)
 	if h.like != nil {
 		if m := h.like.FindStringSubmatch(doc.header.Get(h.header)); m != nil {
@@ -371,6 +373,8 @@ func (h rateHeader) wait(doc document, now time.Time) connectors.RetryAfter {
 	}
 	switch {
 	case hasLeft && left > 0:
+		return connectors.RetryAfter{}
+	case reset == "" && told:
 		return connectors.RetryAfter{}
 	case reset == "" && hasLeft:
 		return connectors.RetryAfter{Wait: min(h.per, longestWindow)}

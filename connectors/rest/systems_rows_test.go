@@ -279,15 +279,16 @@ var xeroRows = func() map[string]row {
 	)
 	hit := says(list, 200, `{"Id":"x","Status":"OK","Invoices":[`+inv+`]}`)
 	return map[string]row{
-		"found":              {look("invoice.create", withPayload(`{"Invoices":[{"Total":19.9,"Contact":{"ContactID":"c-1"}}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1", []string{asked, read}},
-		"another total":      {look("invoice.create", withPayload(`{"Invoices":[{"Total":20}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1 differs", nil},
-		"none":               {look("invoice.create"), []exchange{says(list, 200, `{"Invoices":[]}`)}, "none", []string{asked}},
-		"voided since":       {look("invoice.create"), []exchange{hit, says(read, 200, `{"Invoices":[{"InvoiceID":"inv-1","InvoiceNumber":"<1>","Status":"VOIDED"}]}`)}, "reversed inv-1", nil},
-		"no list at all":     {look("invoice.create"), []exchange{says(list, 200, `{"Status":"OK"}`)}, "could not ask: malformed", nil},
-		"the minute":         {look("invoice.create"), []exchange{says(list, 429, ``, "X-Rate-Limit-Problem", "minute", "Retry-After", "22", "X-MinLimit-Remaining", "0")}, "could not ask: rate_limit wait 1m0s", nil},
-		"the day":            {look("invoice.create"), []exchange{says(list, 429, ``, "X-Rate-Limit-Problem", "day", "Retry-After", "7200", "X-DayLimit-Remaining", "0")}, "could not ask: quota wait 2h0m0s", nil},
-		"a wrong tenant":     {look("invoice.create"), []exchange{says(list, 403, `{"Type":null,"Title":"Forbidden","Status":403,"Detail":"AuthenticationUnsuccessful"}`)}, "could not ask: permission", nil},
-		"a batch with a gap": {batch2("invoice.create"), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "1: applied inv-1; 2: could not ask: not_mentioned", []string{list + "?InvoiceNumbers=run%3A1%2Crun%3A2&page=1&pageSize=100", read}},
+		"found":                             {look("invoice.create", withPayload(`{"Invoices":[{"Total":19.9,"Contact":{"ContactID":"c-1"}}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1", []string{asked, read}},
+		"another total":                     {look("invoice.create", withPayload(`{"Invoices":[{"Total":20}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1 differs", nil},
+		"none":                              {look("invoice.create"), []exchange{says(list, 200, `{"Invoices":[]}`)}, "none", []string{asked}},
+		"voided since":                      {look("invoice.create"), []exchange{hit, says(read, 200, `{"Invoices":[{"InvoiceID":"inv-1","InvoiceNumber":"<1>","Status":"VOIDED"}]}`)}, "reversed inv-1", nil},
+		"no list at all":                    {look("invoice.create"), []exchange{says(list, 200, `{"Status":"OK"}`)}, "could not ask: malformed", nil},
+		"the minute":                        {look("invoice.create"), []exchange{says(list, 429, ``, "X-Rate-Limit-Problem", "minute", "Retry-After", "22", "X-MinLimit-Remaining", "0")}, "could not ask: rate_limit wait 22s", nil},
+		"the minute, without a Retry-After": {look("invoice.create"), []exchange{says(list, 429, ``, "X-Rate-Limit-Problem", "minute", "X-MinLimit-Remaining", "0")}, "could not ask: rate_limit wait 1m0s", nil},
+		"the day":                           {look("invoice.create"), []exchange{says(list, 429, ``, "X-Rate-Limit-Problem", "day", "Retry-After", "7200", "X-DayLimit-Remaining", "0")}, "could not ask: quota wait 2h0m0s", nil},
+		"a wrong tenant":                    {look("invoice.create"), []exchange{says(list, 403, `{"Type":null,"Title":"Forbidden","Status":403,"Detail":"AuthenticationUnsuccessful"}`)}, "could not ask: permission", nil},
+		"a batch with a gap":                {batch2("invoice.create"), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "1: applied inv-1; 2: could not ask: not_mentioned", []string{list + "?InvoiceNumbers=run%3A1%2Crun%3A2&page=1&pageSize=100", read}},
 
 		"made":                      {sending("invoice.create", body), []exchange{makes(create, 200, `{"Invoices":[`+inv+`]}`)}, "done id inv-1", []string{create + "?summarizeErrors=true " + body}},
 		"refused":                   {sending("invoice.create", body), []exchange{says(create, 400, `{"ErrorNumber":10,"Type":"ValidationException","Message":"A validation exception occurred","Elements":[{"ValidationErrors":[{"Message":"Email address must be valid."}]}]}`)}, "not_done validation", nil},

@@ -216,6 +216,11 @@ func (t *table) list(key string) []string {
 	var out []string
 	for i, v := range vs {
 		s, ok := scalarText(v)
+		if _, fraction := v.(float64); fraction {
+			// What is meant is compared as text: 19.90 is not 19.9.
+			t.p.add(join(t.at(key), i), "is a number with a fraction, of which TOML keeps no zeros; write it in quotes, as the system does")
+			continue
+		}
 		if !ok {
 			t.p.add(join(t.at(key), i), "is %s; write text in quotes", kindName(v))
 			continue

@@ -326,6 +326,9 @@ func (d *definition) parse(text string, allowed []string) (*template, error) {
 			}
 			if isConstant(h.name) {
 				v, err := d.constantText(h, len(inner)+2 == len(text))
+				if err == nil {
+					err = noHoles(h.name, v)
+				}
 				if err != nil {
 					return nil, err
 				}
@@ -341,6 +344,17 @@ func (d *definition) parse(text string, allowed []string) (*template, error) {
 	}
 	flush()
 	return t, nil
+}
+
+// entryHole is a placeholder that speaks of an entry.
+var entryHole = regexp.MustCompile(`\{(?:key|idempotency_key|action_key|record_id|subject|owner|each|page|from|until|payload(?:\.[^{}]*)?)\??(?::[a-z0-9_]+)?\??\}`)
+
+// noHoles refuses a let that holds a placeholder: it would be sent as it is.
+func noHoles(name, text string) error {
+	if ref := entryHole.FindString(text); ref != "" && strings.HasPrefix(name, "let.") {
+		return fmt.Errorf("{%s} holds %s, which has no value in a constant; write it in the request itself", name, ref)
+	}
+	return nil
 }
 
 func isConstant(name string) bool {
@@ -471,7 +485,11 @@ func (d *definition) node(p *problems, path string, v any, allowed []string) *no
 	switch v := v.(type) {
 	case string:
 		if m := constantForm.FindString(v); m != "" && m == v {
-			c, err := d.constantValue(strings.Trim(v, "{}"))
+			name := strings.Trim(v, "{}")
+			c, err := d.constantValue(name)
+			if text, isText := c.(string); isText && err == nil {
+				err = noHoles(name, text)
+			}
 			if err != nil {
 				p.add(path, "%v", err)
 				return nil
