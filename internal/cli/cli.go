@@ -156,7 +156,7 @@ Use "{{.CommandPath}} [command] --help" for more information about a command.{{e
 	add(groupLook, newReport(a))
 	add(groupPeople, newReview(a))
 	add(groupRun, newDaemon(a), newLanes(a), newHold(a), newResume(a), newLedger(a))
-	add(groupSetup, newInit(a), newMigrate(a), newConfig(a), newPolicy(a), newConnectors(a), newKey(a), newDoctor(a),
+	add(groupSetup, newInit(a), newMigrate(a), newConfig(a), newPolicy(a), newConnectors(a), newKey(a), newToken(a), newDoctor(a),
 		newDemo(a), newVersion(a))
 	root.AddCommand(laterCommands()...)
 	root.SetHelpCommandGroupID(groupSetup)

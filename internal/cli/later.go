@@ -10,7 +10,6 @@ var later = []struct{ use, short string }{
 	{"regroup", "group the reasons of failures anew, under new rules"},
 	{"prune", "remove settled entries that are past their retention"},
 	{"erase SUBJECT", "remove what is known of a person"},
-	{"token create|list|revoke", "manage access to the HTTP interface"},
 }
 
 func laterCommands() []*cobra.Command {

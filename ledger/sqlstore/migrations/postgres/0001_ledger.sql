@@ -236,3 +236,14 @@ INSERT INTO meta (name, value) VALUES
     ('held', ''),
     ('system_identifier', ''),
     ('timeline', '');
+
+-- Access to the HTTP interface. Of a token only its SHA-256 is kept. A name stands for one token that is good; those
+-- revoked stay.
+CREATE TABLE api_token (
+    digest text COLLATE "C" NOT NULL PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    scopes text COLLATE "C" NOT NULL DEFAULT '',
+    created_at bigint NOT NULL DEFAULT 0,
+    revoked_at bigint NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX api_token_name ON api_token (name) WHERE revoked_at = 0;
