@@ -237,3 +237,23 @@ func TestAnswerTextSaysEachThingOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestWindowText(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	before, after := now.Add(-time.Hour), now.Add(time.Hour)
+	for name, c := range map[string]struct {
+		since, until time.Time
+		want         string
+	}{
+		"everything":       {want: "window: everything"},
+		"from on":          {since: before, want: "window: last active since 2026-11-28T11:00:00Z"},
+		"until":            {until: before, want: "window: last active before 2026-11-28T11:00:00Z"},
+		"between":          {since: before, until: after, want: "window: last active from 2026-11-28T11:00:00Z until 2026-11-28T13:00:00Z"},
+		"now on":           {since: now, want: "window: last active since 2026-11-28T12:00:00Z"},
+		"not yet: a slip?": {since: after, want: "window: nothing: --since 2026-11-28T13:00:00Z lies in the future"},
+	} {
+		if got := windowText(c.since, c.until, now); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

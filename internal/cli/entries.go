@@ -64,7 +64,7 @@ func (o entriesOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	if o.since != "" || o.until != "" {
-		a.note("%s", windowText(f.Since, f.Until))
+		a.note("%s", windowText(f.Since, f.Until, now))
 	}
 	matching, all, err := s.store.Count(ctx, f)
 	if err != nil {

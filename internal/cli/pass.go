@@ -69,7 +69,7 @@ func (o passOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	a.note("%s", windowText(f.Since, f.Until))
+	a.note("%s", windowText(f.Since, f.Until, now))
 
 	bar := a.progress("entries", 0)
 	t, err := s.engine.Pass(ctx, reconcile.PassOptions{
@@ -106,8 +106,10 @@ func (o passOptions) run(ctx context.Context, a *app) error {
 }
 
 // windowText says what a pass or list covers, once, in UTC.
-func windowText(since, until time.Time) string {
+func windowText(since, until, now time.Time) string {
 	switch {
+	case since.After(now):
+		return "window: nothing: --since " + utc(since) + " lies in the future"
 	case since.IsZero() && until.IsZero():
 		return "window: everything"
 	case until.IsZero():
