@@ -100,6 +100,19 @@ type Entry struct {
 	Generation   int64
 }
 
+// StepDue is when the next step of an entry that is not for a pass to take is
+// due: the owner's where it is escalated, the end of the deferral where it is
+// deferred. Zero: there is none.
+func (e Entry) StepDue() time.Time {
+	switch e.State {
+	case StateEscalated:
+		return e.DueAt
+	case StateDeferred:
+		return e.ReleaseAt
+	}
+	return time.Time{}
+}
+
 // HasFlag says whether a flag is open.
 func (e Entry) HasFlag(f Flag) bool {
 	for _, g := range e.Flags {
@@ -260,9 +273,9 @@ type Evidence struct {
 
 // History is one change of an entry: of its state, or, with the state
 // unchanged, of its class, its flags or its owner. Rows are only ever added.
-// The store fills Class and Flags from the entry as it is written with the
-// row, whoever made the row, so that a report can say how things stood at any
-// moment.
+// The store fills Class, Flags and DueAt from the entry as it is written with
+// the row, whoever made the row, so that a report can say how things stood at
+// any moment.
 type History struct {
 	EntryID       int64
 	No            int // from 1 within the entry
@@ -271,6 +284,7 @@ type History struct {
 	Outcome       Outcome
 	Class         ReportClass // of the entry after the change: Entry.Class
 	Flags         []Flag      // open after the change, sorted: Entry.Flags
+	DueAt         time.Time   // what was waited for after the change: Entry.StepDue
 	Reason        string
 	Owner         string
 	Actor         string // "reconcile", "import", "person:NAME"

@@ -158,6 +158,7 @@ type exportHistory struct {
 	Outcome       Outcome         `json:"outcome,omitempty"`
 	Class         ReportClass     `json:"class,omitempty"`
 	Flags         []Flag          `json:"flags,omitempty"`
+	DueAt         time.Time       `json:"due_at,omitzero"`
 	Reason        string          `json:"reason,omitempty"`
 	Owner         string          `json:"owner,omitempty"`
 	Actor         string          `json:"actor,omitempty"`
@@ -220,7 +221,7 @@ func MarshalRecord(st Stored, evidence []Evidence, history []History) ([]byte, e
 		l.Evidence = append(l.Evidence, x)
 	}
 	for _, h := range history {
-		x := exportHistory{At: h.At, From: h.From, To: h.To, Outcome: h.Outcome, Class: h.Class, Flags: h.Flags, Reason: h.Reason,
+		x := exportHistory{At: h.At, From: h.From, To: h.To, Outcome: h.Outcome, Class: h.Class, Flags: h.Flags, DueAt: h.DueAt, Reason: h.Reason,
 			Owner: h.Owner, Actor: h.Actor, PolicyVersion: h.PolicyVersion, Note: h.Note, PassID: h.PassID}
 		x.Detail, x.DetailBase64 = splitDetail(h.Detail)
 		l.History = append(l.History, x)
@@ -342,7 +343,7 @@ func ParseRestore(rec Record) (Restored, []FieldError) {
 	}
 	for i, h := range l.History {
 		r.History = append(r.History, History{No: i + 1, At: instant(h.At), From: h.From, To: h.To, Outcome: h.Outcome, Class: h.Class,
-			Flags: h.Flags, Reason: h.Reason, Owner: h.Owner, Actor: h.Actor, PolicyVersion: h.PolicyVersion, Note: h.Note,
+			Flags: h.Flags, DueAt: instant(h.DueAt), Reason: h.Reason, Owner: h.Owner, Actor: h.Actor, PolicyVersion: h.PolicyVersion, Note: h.Note,
 			PassID: h.PassID, Detail: joinDetail(h.Detail, h.DetailBase64)})
 	}
 	return r, checkRestored(l.Export, r)

@@ -15,7 +15,8 @@ type ReportWindow struct {
 	// Filter selects entries as in a list, so that a count and the list behind
 	// it agree. Its own window is not used.
 	Filter Filter
-	// By names the columns to group by; see OutcomeColumns and ReasonColumns.
+	// By names the columns to group by; see OutcomeColumns, ReasonColumns and
+	// QueueColumns.
 	By []string
 }
 
@@ -31,6 +32,36 @@ func OutcomeColumns() []string {
 // ReasonColumns lists what ReasonCounts can group by, in addition to the
 // reason.
 func ReasonColumns() []string { return slices.Clone(recordColumns) }
+
+// QueueColumns lists what QueueCounts can group by, in addition to what an entry
+// waits for.
+func QueueColumns() []string { return slices.Concat(recordColumns, []string{"owner"}) }
+
+// Waits is why an entry is in the queue. It is there once: under the first of
+// these that holds.
+type Waits string
+
+// What an entry waits for.
+const (
+	WaitsEscalated Waits = "escalated" // a person owns it
+	WaitsDeferred  Waits = "deferred"  // a release condition
+	WaitsFlagged   Waits = "flagged"   // an open flag that a person is to close
+)
+
+// QueueCount counts the entries that wait at ReportWindow.AsOf, share the values
+// of By, and wait for the same.
+type QueueCount struct {
+	By      []string
+	Waits   Waits
+	Count   int
+	Flagged int // of Count: those with an open flag
+	// Overdue are those whose time has passed: the first one that the present
+	// owner was given since it was escalated, whatever reminders came since; the
+	// end of the deferral. A flag alone has none in the ledger.
+	Overdue int
+	Oldest  time.Time // since when the one waits that waits longest
+	DueNext time.Time // the next time still to come; zero: none
+}
 
 // OutcomeCount counts the entries received in a window that share the values
 // of By, by their report class at AsOf.

@@ -36,10 +36,7 @@ func Outcomes(ctx context.Context, s OutcomeStore, p Params) (*Report, error) {
 	sums := make([]int, len(classes))
 	total, flagged := 0, 0
 	for _, c := range counts {
-		row := make([]any, 0, len(r.Columns))
-		for _, v := range c.By {
-			row = append(row, v)
-		}
+		row := byValues(c.By)
 		for i, class := range classes {
 			row = append(row, c.Classes[class])
 			sums[i] += c.Classes[class]

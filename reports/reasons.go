@@ -110,15 +110,11 @@ func Reasons(ctx context.Context, s ReasonStore, p Params) (*Report, error) {
 	r.RulesVersion = p.RulesVersion
 	count, older := 0, 0
 	for _, c := range counts {
-		row := make([]any, 0, len(r.Columns))
-		for _, v := range c.By {
-			row = append(row, v)
-		}
 		versions := c.Versions
 		if versions == nil {
 			versions = []string{} // an array in JSON, never null
 		}
-		r.Rows = append(r.Rows, append(row, c.Reason, c.Connector, c.Operation, c.Class, c.Code, c.Text, KindOf(c), c.Count, c.Previous,
+		r.Rows = append(r.Rows, append(byValues(c.By), c.Reason, c.Connector, c.Operation, c.Class, c.Code, c.Text, KindOf(c), c.Count, c.Previous,
 			versions, c.FirstSeen, c.LastSeen, Suggest(c.Class), c.SampleKey))
 		count += c.Count
 		r.RulesVersion = max(r.RulesVersion, c.RulesVersion)

@@ -21,6 +21,7 @@ var notReasons = map[string]string{
 	"record_id": "the name of a field", "run_id": "the name of a field", "step_id": "the name of a field",
 	"workflow_version": "the name of a field", "connector": "the name of a field", "operation": "the name of a field",
 	"payload":         "the name of a field",
+	"in_order":        "the beginning of the name of a meta value",
 	"looked_up":       "a count of a pass",
 	"settled_applied": "a count of a pass", "settled_not_applied": "a count of a pass",
 	"clock_step": "what a pass notes", "lag_seen": "what a pass notes", "own_not_shown": "what a pass notes",

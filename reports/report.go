@@ -41,6 +41,7 @@ type Report struct {
 	Name         string
 	Since, Until time.Time
 	AsOf         time.Time // how things stood then is what is counted
+	Standing     bool      // what stood at AsOf is counted, whenever it came: Since does not matter
 	Provisional  bool      // the window is not over, or only just: the numbers may still change
 	Zone         *time.Location
 	RulesVersion int // 0: the report does not depend on it
@@ -127,6 +128,15 @@ func byColumns(names []string) []render.Column {
 	return cols
 }
 
+// byValues begins a row with the values a report is grouped by.
+func byValues(by []string) []any {
+	row := make([]any, len(by), len(by)+16)
+	for i, v := range by {
+		row[i] = v
+	}
+	return row
+}
+
 // Format is how a report is written.
 type Format string
 
@@ -205,6 +215,9 @@ func (r *Report) table(w io.Writer, width int) error {
 func (r *Report) heading() string {
 	at := func(t time.Time) string { return t.In(r.Zone).Format("2006-01-02 15:04") }
 	s := fmt.Sprintf("%s: %s to %s (%s), as of %s", r.Name, at(r.Since), at(r.Until), r.Zone, at(r.AsOf))
+	if r.Standing {
+		s = fmt.Sprintf("%s: as of %s (%s)", r.Name, at(r.AsOf), r.Zone)
+	}
 	if r.Provisional {
 		s += ", provisional"
 	}

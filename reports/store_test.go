@@ -92,16 +92,8 @@ func (b *bench) reason(t *testing.T, key string) string {
 func (b *bench) page(t *testing.T, p reports.Params) string {
 	t.Helper()
 	p.Now = b.now
-	o, err := reports.Outcomes(t.Context(), b, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rs, err := reports.Reasons(t.Context(), b, p)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	for _, r := range []*reports.Report{o, rs} {
+	for _, r := range made(t, b, p) {
 		if err := r.Write(&out, reports.Layout{Format: reports.FormatJSON}); err != nil {
 			t.Fatal(err)
 		}
@@ -123,13 +115,16 @@ func TestAPastWeekStaysAsItWas(t *testing.T) {
 			return ledger.Settle(e, ledger.OutcomeApplied, ledger.ByLook, "found", b.now)
 		})
 		b.change(t, "k1", func(e ledger.Entry) ledger.Entry {
-			return ledger.Escalate(e, ledger.Escalation{Owner: "boss"}, "outcome_unknown").WithFlag(ledger.FlagDuplicate)
+			return ledger.Escalate(e, ledger.Escalation{Owner: "boss", Due: day(25)}, "outcome_unknown").WithFlag(ledger.FlagDuplicate)
 		})
 		window := reports.Params{Since: day(16), Until: day(23)}
 		b.now = day(23).Add(15 * time.Minute)
 		before := b.page(t, window)
 		if !strings.Contains(before, `"class": "timeout"`) {
 			t.Errorf("no class:\n%s", before)
+		}
+		if !strings.Contains(before, `"due_next": "2026-11-25T00:00:00Z"`) {
+			t.Errorf("the due time of what was escalated is not there:\n%s", before)
 		}
 
 		b.now = day(24)

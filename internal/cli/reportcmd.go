@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -29,40 +30,42 @@ type reportOptions struct {
 	delimiter string
 }
 
-// reportNames are the reports of the contract; those not in reportMakers are
-// not there yet.
+// reportNames are the reports of the contract; those that reports.All does not
+// list are not there yet.
 var reportNames = []string{"outcomes", "reasons", "recovery", "connectors", "queue", "duplicates", "weekly"}
 
-// reportStore is what the reports read.
-type reportStore interface {
-	reports.OutcomeStore
-	reports.ReasonStore
+// reportsThere are the names of the reports there are, in the order of the help.
+func reportsThere() []string {
+	var names []string
+	for _, r := range reports.All() {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
-var reportMakers = map[string]func(context.Context, reportStore, reports.Params) (*reports.Report, error){
-	"outcomes": func(ctx context.Context, s reportStore, p reports.Params) (*reports.Report, error) {
-		return reports.Outcomes(ctx, s, p)
-	},
-	"reasons": func(ctx context.Context, s reportStore, p reports.Params) (*reports.Report, error) {
-		return reports.Reasons(ctx, s, p)
-	},
+// reportHelp lists the reports with what each counts.
+func reportHelp() string {
+	var b strings.Builder
+	for _, r := range reports.All() {
+		fmt.Fprintf(&b, "  %-10s %s\n", r.Name, r.Summary)
+	}
+	return b.String()
 }
 
 func newReport(a *app) *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report NAME",
-		Short: "report what came of a week: " + strings.Join(sortedKeys(reportMakers), ", "),
+		Short: "report what came of a week: " + strings.Join(reportsThere(), ", "),
 		Long: `report counts over a window of ledger time: the last 7 days, unless told otherwise.
 
-  outcomes   entries by report class; the classes add up to the total
-  reasons    why attempts failed: how often, in which versions, and what that suggests
-
+` + reportHelp() + `
 A past window gives the same numbers whenever it is run. Until 15 minutes after
 its end a report is provisional, and says so.`,
 		Example: `  reconcile report outcomes
   reconcile report outcomes --week 2026-W48 --by workflow,workflow_version
-  reconcile report reasons --since 30d --output csv --excel > reasons.csv`,
+  reconcile report reasons --since 30d --output csv --excel > reasons.csv
+  reconcile report queue`,
 		Args:      exactly("NAME"),
 		ValidArgs: reportNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,11 +93,11 @@ its end a report is provisional, and says so.`,
 // check tells what was typed wrong, before anything is opened.
 func (o reportOptions) check() (render.CSVOptions, error) {
 	csv := o.csv
-	if reportMakers[o.name] == nil {
+	if !slices.Contains(reportsThere(), o.name) {
 		if slices.Contains(reportNames, o.name) {
 			return csv, notYet("report " + o.name)
 		}
-		return csv, usagef("no report %q%s; there are %s", o.name, nearest.Hint(o.name, reportNames), strings.Join(sortedKeys(reportMakers), ", "))
+		return csv, usagef("no report %q%s; there are %s", o.name, nearest.Hint(o.name, reportNames), strings.Join(reportsThere(), ", "))
 	}
 	if o.week != "" && (o.since != "" || o.until != "") {
 		return csv, usagef("--week is a window of its own; leave --since and --until out")
@@ -163,7 +166,8 @@ func (o reportOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	r, err := reportMakers[o.name](ctx, s.store, reports.Params{
+	i := slices.IndexFunc(reports.All(), func(r reports.Spec) bool { return r.Name == o.name })
+	r, err := reports.All()[i].Make(ctx, s.store, reports.Params{
 		Since: since, Until: until, Now: now, Zone: loc, By: o.by, RulesVersion: ledger.RulesVersion,
 		Filter: ledger.Filter{Workflow: o.workflow, Connector: o.connector, Operation: o.operation},
 	})

@@ -124,7 +124,7 @@ func (s *Store) apply(ctx context.Context, tx *txn, now time.Time, cs []ledger.C
 		if ledger.LeavesHistory(cur.Entry, next) {
 			history[id] = ledger.History{
 				EntryID: id, No: cur.history + 1, At: now, From: cur.State, To: next.State, Outcome: next.Outcome,
-				Class: next.Class, Flags: next.Flags, Reason: next.Reason, Owner: next.Owner, Actor: cmp.Or(c.Actor, defaultActor),
+				Class: next.Class, Flags: next.Flags, DueAt: next.StepDue(), Reason: next.Reason, Owner: next.Owner, Actor: cmp.Or(c.Actor, defaultActor),
 				PolicyVersion: next.PolicyVersion, Note: c.Note, PassID: c.PassID, Detail: c.Detail,
 			}
 		}

@@ -267,6 +267,12 @@ func planOf(t *testing.T, s *Store, name string, a args) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return explained(t, s, name, query, list)
+}
+
+// explained is the plan of a statement, line by line.
+func explained(t *testing.T, s *Store, name, query string, list []any) []string {
+	t.Helper()
 	explain, column := "EXPLAIN ", 0
 	if s.d == sqliteDialect {
 		explain, column = "EXPLAIN QUERY PLAN ", 3

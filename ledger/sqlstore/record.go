@@ -369,6 +369,9 @@ func (b *batch) change(p *pending, next ledger.Entry, d ledger.Recording) {
 func (b *batch) addHistory(p *pending, h ledger.History) {
 	p.written++
 	h.EntryID, h.No = p.entry.ID, p.historyNo+p.written
+	if h.At.IsZero() { // a restored row has its own
+		h.DueAt = p.entry.StepDue()
+	}
 	if h.At.IsZero() || h.At.After(b.now) {
 		h.At = b.now
 	}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,24 +41,31 @@ func (s *Store) grouped(name string, by, known []string) (string, error) {
 		"BY_NAMES", names.String(), "BY_NUMBERS", numbers.String()).Replace(s.q(name)), nil
 }
 
-// report runs a grouped statement over a window and hands each row to scan.
-func (s *Store) report(ctx context.Context, name string, w ledger.ReportWindow, known []string, scan func(*sqlx.Rows) error) error {
+// windowed gives a grouped statement over a window, with its parameters, in the
+// driver's own placeholders.
+func (s *Store) windowed(name string, w ledger.ReportWindow, known []string) (string, []any, error) {
 	text, err := s.grouped(name, w.By, known)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	a, err := s.filterArgs(w.Filter, args{})
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	// The window of the report, not that of the filter.
 	a["since"], a["until"], a["as_of"] = micros(w.Since), micros(w.Until), micros(w.AsOf)
 	a["before"] = micros(w.Since.Add(-w.Until.Sub(w.Since)))
 	query, list, err := sqlx.Named(text, map[string]any(a))
+	return sqlx.Rebind(s.d.bind, query), list, err
+}
+
+// report runs a grouped statement over a window and hands each row to scan.
+func (s *Store) report(ctx context.Context, name string, w ledger.ReportWindow, known []string, scan func(*sqlx.Rows) error) error {
+	query, list, err := s.windowed(name, w, known)
 	if err != nil {
 		return err
 	}
-	rows, err := s.r.QueryxContext(ctx, sqlx.Rebind(s.d.bind, query), list...)
+	rows, err := s.r.QueryxContext(ctx, query, list...)
 	if err != nil {
 		return err
 	}
@@ -147,6 +155,32 @@ func (s *Store) ReasonCounts(ctx context.Context, w ledger.ReportWindow) ([]ledg
 		}
 	}
 	return sorted(counts, func(c ledger.ReasonCount) []string { return append(slices.Clone(c.By), c.Reason) }), nil
+}
+
+// QueueCounts counts what waits for a person or a release condition as it stood
+// at w.AsOf, sorted by the values of w.By and what it waits for. The rest of the
+// window does not matter.
+func (s *Store) QueueCounts(ctx context.Context, w ledger.ReportWindow) ([]ledger.QueueCount, error) {
+	out := []ledger.QueueCount{}
+	by := make([]string, len(w.By))
+	var c ledger.QueueCount
+	dest := append(pointers(by), &c.Waits, &c.Count, &c.Flagged, &c.Overdue, (*timeCell)(&c.Oldest), (*timeCell)(&c.DueNext))
+	err := s.report(ctx, "queue_counts", w, ledger.QueueColumns(), func(r *sqlx.Rows) error {
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		c.By = slices.Clone(by)
+		out = append(out, c)
+		return nil
+	})
+	if err != nil {
+		return nil, s.readError(ctx, "count the queue", err)
+	}
+	order := []ledger.Waits{ledger.WaitsEscalated, ledger.WaitsDeferred, ledger.WaitsFlagged}
+	slices.SortFunc(out, func(a, b ledger.QueueCount) int {
+		return cmp.Or(slices.Compare(a.By, b.By), cmp.Compare(slices.Index(order, a.Waits), slices.Index(order, b.Waits)))
+	})
+	return out, nil
 }
 
 func pointers(texts []string) []any {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,15 +55,53 @@ func (h *shelf) entry(key string, received time.Time, at map[time.Time]ledger.Re
 	return id
 }
 
+// step is one change of an entry, with the row of history that it leaves. A
+// reminder leaves none.
+type step struct {
+	at       int // hours from reportDay
+	class    ledger.ReportClass
+	owner    string
+	due      int // of an owner, or of the end of a deferral, in hours
+	flags    []ledger.Flag
+	reminder bool
+}
+
+// steps adds an entry that went through the steps given, received with the
+// first.
+func (h *shelf) steps(key string, change func(e *ledger.Entry), steps ...step) int64 {
+	id := h.entry(key, hours(steps[0].at), nil, change)
+	e := &h.entries[id-1]
+	no := 0
+	for _, s := range steps {
+		from := e.State
+		stand(e, s.class, hours(s.at))
+		e.Owner, e.Flags = s.owner, s.flags
+		switch e.State {
+		case ledger.StateEscalated:
+			e.DueAt = hours(s.due)
+		case ledger.StateDeferred:
+			e.ReleaseAt, e.NextAt = hours(s.due), hours(s.due)
+		}
+		if s.reminder {
+			continue
+		}
+		no++
+		h.history = append(h.history, ledger.History{EntryID: id, No: no, At: hours(s.at), From: from, To: e.State, Outcome: e.Outcome,
+			Class: e.Class, Flags: e.Flags, DueAt: e.StepDue(), Owner: e.Owner})
+	}
+	return id
+}
+
 // stand puts an entry where its class says.
 func stand(e *ledger.Entry, c ledger.ReportClass, at time.Time) {
 	e.Class, e.LastActivityAt = c, at
+	e.DueAt, e.Work, e.NextAt, e.ReleaseAt = time.Time{}, ledger.WorkNone, time.Time{}, time.Time{}
 	e.Outcome, e.SettledBy, e.SettledAt = ledger.OutcomeNone, ledger.ByNothing, time.Time{}
 	switch c {
 	case ledger.ReportWaiting:
 		e.State = ledger.StateAmbiguous
 	case ledger.ReportDeferred:
-		e.State = ledger.StateDeferred
+		e.State, e.Work, e.ReleaseAt, e.NextAt = ledger.StateDeferred, ledger.WorkRelease, at.Add(time.Hour), at.Add(time.Hour)
 	case ledger.ReportEscalated:
 		e.State = ledger.StateEscalated
 	default:
@@ -266,6 +305,218 @@ func TestReasonCounts(t *testing.T) {
 	})
 }
 
+func TestQueueCounts(t *testing.T) {
+	const waiting, escalated, deferred, settled = ledger.ReportWaiting, ledger.ReportEscalated, ledger.ReportDeferred, ledger.ReportFirstAttemptSuccess
+	dup := []ledger.Flag{ledger.FlagDuplicate}
+	var h shelf
+	// The owner had until hour 4; the reminder at hour 5 gave until hour 50.
+	h.steps("reminded", nil, step{at: -48, class: waiting, owner: "a"}, step{at: 1, class: escalated, owner: "a", due: 4},
+		step{at: 5, class: escalated, owner: "a", due: 50, reminder: true})
+	h.steps("handed on", nil, step{at: 2, class: escalated, owner: "a", due: 4}, step{at: 4, class: escalated, owner: "b", due: 30})
+	h.steps("taken, and settled later", nil, step{at: 3, class: escalated, owner: "a", due: 8}, step{at: 6, class: escalated, owner: "ada", due: 8},
+		step{at: 60, class: ledger.ReportManuallyResolved, owner: "ada"})
+	h.steps("back again", nil, step{at: 3, class: escalated, owner: "b", due: 5}, step{at: 6, class: waiting, owner: "b"},
+		step{at: 9, class: escalated, owner: "b", due: 40, flags: dup})
+	h.steps("put aside, and longer", nil, step{at: 3, class: escalated, owner: "a", due: 9}, step{at: 7, class: deferred, owner: "a", due: 20},
+		step{at: 8, class: deferred, owner: "a", due: 70})
+	h.steps("released in time, unseen", nil, step{at: 10, class: deferred, owner: "a", due: 24})
+	h.steps("flagged, closed, flagged", nil, step{at: 1, class: settled, owner: "b", flags: dup}, step{at: 2, class: settled, owner: "b"},
+		step{at: 11, class: settled, owner: "b", flags: []ledger.Flag{ledger.FlagReversed}}, step{at: 12, class: settled, owner: "b", flags: dup})
+	h.steps("flagged only later", nil, step{at: 1, class: settled, owner: "a"}, step{at: 40, class: settled, owner: "a", flags: dup})
+	h.steps("came later", nil, step{at: 30, class: escalated, owner: "z", due: 31})
+	h.steps("elsewhere", func(e *ledger.Entry) { e.Connector = "billing" }, step{at: 1, class: escalated, owner: "z", due: 2})
+
+	crm := ledger.Filter{Connector: "crm"}
+	type count = ledger.QueueCount
+	tests := map[string]struct {
+		w    ledger.ReportWindow
+		want []count
+	}{
+		"an hour after the end of the day": {ledger.ReportWindow{AsOf: hours(25), By: []string{"owner"}, Filter: crm}, []count{
+			{[]string{"a"}, ledger.WaitsEscalated, 1, 0, 1, hours(1), time.Time{}},
+			{[]string{"a"}, ledger.WaitsDeferred, 2, 0, 1, hours(7), hours(70)},
+			{[]string{"ada"}, ledger.WaitsEscalated, 1, 0, 1, hours(3), time.Time{}},
+			{[]string{"b"}, ledger.WaitsEscalated, 2, 1, 0, hours(2), hours(30)},
+			{[]string{"b"}, ledger.WaitsFlagged, 1, 1, 0, hours(11), time.Time{}}}},
+		"in the morning, before most of it": {ledger.ReportWindow{AsOf: hours(4), By: []string{"owner"}, Filter: crm}, []count{
+			{[]string{"a"}, ledger.WaitsEscalated, 3, 0, 1, hours(1), hours(8)},
+			{[]string{"b"}, ledger.WaitsEscalated, 2, 0, 0, hours(2), hours(5)}}},
+		"long after, all together": {ledger.ReportWindow{AsOf: hours(100)}, []count{
+			{[]string{}, ledger.WaitsEscalated, 5, 1, 5, hours(1), time.Time{}},
+			{[]string{}, ledger.WaitsDeferred, 2, 0, 2, hours(7), time.Time{}},
+			{[]string{}, ledger.WaitsFlagged, 2, 2, 0, hours(11), time.Time{}}}},
+		"before anything": {ledger.ReportWindow{AsOf: hours(-100)}, []count{}},
+	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		h.put(t, s)
+		for name, tc := range tests {
+			t.Run(name, func(t *testing.T) {
+				got, err := s.QueueCounts(t.Context(), tc.w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(tc.want, got); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	})
+}
+
+// walk adds n entries that went through random steps.
+func (h *shelf) walk(rnd *rand.Rand, n int) {
+	classes := ledger.ReportClasses()
+	for i := range n {
+		at := rnd.IntN(72) - 24
+		var ss []step
+		for no := range 1 + rnd.IntN(6) {
+			s := step{at: at, class: classes[rnd.IntN(len(classes))], owner: []string{"a", "b", "c"}[rnd.IntN(3)]}
+			if no > 0 && ss[no-1].class == ledger.ReportEscalated && rnd.IntN(2) == 0 {
+				s.class, s.owner, s.reminder = ledger.ReportEscalated, ss[no-1].owner, rnd.IntN(2) == 0
+			}
+			if s.reminder {
+				s.flags = ss[no-1].flags
+			} else if rnd.IntN(3) == 0 {
+				s.flags = []ledger.Flag{ledger.FlagReversed}
+			}
+			if s.class == ledger.ReportEscalated || s.class == ledger.ReportDeferred {
+				s.due = at + rnd.IntN(40)
+			}
+			ss = append(ss, s)
+			at += 1 + rnd.IntN(20)
+		}
+		h.steps(fmt.Sprint("walk", i), func(e *ledger.Entry) { e.Workflow = []string{"x", "y"}[rnd.IntN(2)] }, ss...)
+	}
+}
+
+// On a random ledger both databases count the queue as a plain loop over its
+// history does.
+func TestQueueEqualsAPlainCount(t *testing.T) {
+	var h shelf
+	h.walk(rand.New(rand.NewPCG(5, 8)), 400)
+	onBoth(t, func(t *testing.T, s *Store) {
+		h.put(t, s)
+		for _, asOf := range []int{-10, 0, 12, 24, 25, 40, 200} {
+			w := ledger.ReportWindow{AsOf: hours(asOf), By: []string{"workflow", "owner"}}
+			got, err := s.QueueCounts(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(h.queue(w.AsOf), got); d != "" {
+				t.Errorf("as of hour %d: %s", asOf, d)
+			}
+		}
+	})
+}
+
+func (h *shelf) queue(asOf time.Time) []ledger.QueueCount {
+	counts := map[string]*ledger.QueueCount{}
+	for _, e := range h.entries {
+		var past []ledger.History
+		for _, r := range h.history {
+			if r.EntryID == e.ID && !r.At.After(asOf) {
+				past = append(past, r)
+			}
+		}
+		if len(past) == 0 {
+			continue
+		}
+		now := past[len(past)-1]
+		waits := map[ledger.State]ledger.Waits{ledger.StateEscalated: ledger.WaitsEscalated, ledger.StateDeferred: ledger.WaitsDeferred}[now.To]
+		if waits == "" && len(now.Flags) > 0 {
+			waits = ledger.WaitsFlagged
+		}
+		if waits == "" {
+			continue
+		}
+		var since, due time.Time
+		for i := len(past) - 1; i >= 0; i-- {
+			r := past[i]
+			if waits == ledger.WaitsFlagged && len(r.Flags) == 0 || waits != ledger.WaitsFlagged && r.To != now.To {
+				break
+			}
+			since = r.At
+			if r.Owner == now.Owner && r.To == ledger.StateEscalated && (due.IsZero() || r.DueAt.Before(due)) {
+				due = r.DueAt
+			}
+		}
+		if waits == ledger.WaitsDeferred {
+			due = now.DueAt
+		}
+		k := e.Workflow + now.Owner + string(waits)
+		if counts[k] == nil {
+			counts[k] = &ledger.QueueCount{By: []string{e.Workflow, now.Owner}, Waits: waits, Oldest: since}
+		}
+		c := counts[k]
+		c.Count++
+		if len(now.Flags) > 0 {
+			c.Flagged++
+		}
+		if since.Before(c.Oldest) {
+			c.Oldest = since
+		}
+		switch {
+		case waits == ledger.WaitsFlagged:
+		case !due.After(asOf):
+			c.Overdue++
+		case c.DueNext.IsZero() || due.Before(c.DueNext):
+			c.DueNext = due
+		}
+	}
+	place := map[ledger.Waits]string{ledger.WaitsEscalated: "1", ledger.WaitsDeferred: "2", ledger.WaitsFlagged: "3"}
+	return sorted(counts, func(c ledger.QueueCount) []string { return append(slices.Clone(c.By), place[c.Waits]) })
+}
+
+// TestReportPlans reads the plans of the reports on a ledger of which the window
+// is a small part: none reads a whole table.
+func TestReportPlans(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		// An entry an hour; each has an attempt, a look and two rows of history.
+		fill := []string{`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
+			INSERT INTO entry (id, action_key, provider_key, connector, operation, workflow, state, effect, class, outcome, settled_by, settled_at,
+			                   work, next_at, last_activity_at, received_at, due_at, flags, attempts, looks_answered, history_count)
+			SELECT i, 'k' || CAST(i AS text), 'k', 'crm', 'contact.create', 'w', CASE WHEN i % 500 = 0 THEN 'escalated' ELSE 'settled' END, 'unknown',
+			       CASE WHEN i % 500 = 0 THEN 'escalated' ELSE 'confirmed_by_lookup' END,
+			       CASE WHEN i % 500 = 0 THEN '' ELSE 'applied' END, CASE WHEN i % 500 = 0 THEN '' ELSE 'look' END,
+			       CASE WHEN i % 500 = 0 THEN 0 ELSE i * 3600000000 END, '', 0, i * 3600000000, i * 3600000000,
+			       CASE WHEN i % 500 = 0 THEN i * 3600000000 ELSE 0 END, CASE WHEN i % 700 = 0 THEN 'duplicate' ELSE '' END, 1, 1, 2
+			  FROM n`,
+			`INSERT INTO attempt (entry_id, attempt_id, attempt_no, status, effect, received_at, result_at, reason_id, message)
+			 SELECT id, 'a1', 1, 'error', 'unknown', received_at, received_at, 'r' || CAST(id % 7 AS text), '` + strings.Repeat("m", 600) + `' FROM entry`,
+			`INSERT INTO evidence (entry_id, asked_at, seen_at, finding, digest) SELECT id, received_at, received_at, 'applied', 'd' FROM entry`,
+			`INSERT INTO history (entry_id, history_no, at, from_state, to_state, class) SELECT id, 1, received_at, '', 'ambiguous', 'waiting' FROM entry`,
+			`INSERT INTO history (entry_id, history_no, at, from_state, to_state, outcome, class, flags, owner)
+			 SELECT id, 2, received_at, 'ambiguous', state, outcome, class, flags, owner FROM entry`,
+			"ANALYZE"}
+		for _, text := range fill {
+			if _, err := s.w.ExecContext(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hour := func(n int64) time.Time { return time.UnixMicro(n * 3600_000_000) }
+		w := ledger.ReportWindow{Since: hour(29500), Until: hour(29668), AsOf: hour(29669), By: []string{"workflow"}}
+		for name, known := range map[string][]string{
+			"outcome_counts": ledger.OutcomeColumns(), "reason_counts": ledger.ReasonColumns(), "queue_counts": ledger.QueueColumns(),
+		} {
+			query, list, err := s.windowed(name, w, known)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := explained(t, s, name, query, list)
+			for _, line := range plan {
+				if whole.MatchString(line) {
+					t.Errorf("%s reads a whole table:\n%s", name, strings.Join(plan, "\n"))
+					break
+				}
+			}
+		}
+	})
+}
+
+// whole is a line of a plan in which a table is read from one end to the other.
+// On SQLite a scan of an index is not: those are partial.
+var whole = regexp.MustCompile(`Seq Scan on (entry|attempt|evidence|history)\b|SCAN [aefhvxy]$`)
+
 func TestReportsRefuseUnknownColumns(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		if _, err := s.OutcomeCounts(t.Context(), week(25, "payload")); err == nil {
@@ -273,6 +524,14 @@ func TestReportsRefuseUnknownColumns(t *testing.T) {
 		}
 		if _, err := s.ReasonCounts(t.Context(), week(25, "class")); err == nil {
 			t.Error("reasons by class is answered")
+		}
+		if _, err := s.QueueCounts(t.Context(), week(25, "state")); err == nil {
+			t.Error("queue by state is answered")
+		}
+		for _, c := range ledger.QueueColumns() {
+			if _, err := s.QueueCounts(t.Context(), week(25, c)); err != nil {
+				t.Errorf("queue by %s: %v", c, err)
+			}
 		}
 		for _, c := range ledger.OutcomeColumns() {
 			if _, err := s.OutcomeCounts(t.Context(), week(25, c)); err != nil {

@@ -30,10 +30,10 @@ SELECT e.id, :attempt_id, e.attempts + 1, CAST(:now AS bigint), CAST(:now AS big
 ON CONFLICT (entry_id, attempt_id) DO NOTHING
 
 -- name: lost_history
-INSERT INTO history (entry_id, history_no, at, from_state, to_state, outcome, class, flags, reason, owner, actor, policy_version, note)
+INSERT INTO history (entry_id, history_no, at, from_state, to_state, outcome, class, flags, due_at, reason, owner, actor, policy_version, note)
 SELECT e.id, e.history_count + 1, CAST(:now AS bigint), e.state,
        CASE WHEN e.state IN ('retryable', 'ready', 'deferred') THEN 'ambiguous' ELSE e.state END,
-       e.outcome, CASE WHEN e.state = 'deferred' THEN 'waiting' ELSE e.class END, e.flags,
+       e.outcome, CASE WHEN e.state = 'deferred' THEN 'waiting' ELSE e.class END, e.flags, e.due_at,
        'generation', e.owner, 'reconcile', e.policy_version, :note
   FROM entry AS e
  WHERE {open due}
@@ -64,8 +64,9 @@ UPDATE evidence SET void = 1
  WHERE counted = 1 AND void = 0 AND entry_id IN (SELECT e.id FROM entry AS e WHERE e.state <> 'settled')
 
 -- name: void_history
-INSERT INTO history (entry_id, history_no, at, from_state, to_state, outcome, class, flags, reason, owner, actor, policy_version, note)
+INSERT INTO history (entry_id, history_no, at, from_state, to_state, outcome, class, flags, due_at, reason, owner, actor, policy_version, note)
 SELECT e.id, e.history_count + 1, CAST(:now AS bigint), e.state, e.state, e.outcome, e.class, e.flags,
+       CASE WHEN e.state = 'deferred' THEN e.release_at ELSE e.due_at END,
        e.reason, e.owner, 'reconcile', e.policy_version, :note
   FROM entry AS e
  WHERE e.state <> 'settled' AND e.negatives > 0

@@ -67,3 +67,58 @@ SELECT BY_NAMES g.reason_id, g.version, g.connector, g.operation, g.class, g.cod
      WHERE {matches}
      GROUP BY BY_NUMBERS, e.workflow_version
   ) AS g
+
+-- name: queue_counts
+-- What waits for a person or a condition, as it stood at the moment. Each kind
+-- of what has not changed since has an index of its own; the sum keeps the
+-- planner from the index on activity, which would give it nearly everything.
+WITH g AS (
+  SELECT BY_COLUMNS e.id AS id, 'escalated' AS waits, e.flags AS flags, e.owner AS owner
+    FROM entry AS e
+   WHERE e.due_at > 0 AND e.last_activity_at + 0 <= :as_of AND {matches}
+   UNION ALL
+  SELECT BY_COLUMNS e.id AS id, 'deferred' AS waits, e.flags AS flags, e.owner AS owner
+    FROM entry AS e
+   WHERE e.work <> '' AND e.work = 'release' AND e.last_activity_at + 0 <= :as_of AND {matches}
+   UNION ALL
+  SELECT BY_COLUMNS e.id AS id, 'flagged' AS waits, e.flags AS flags, e.owner AS owner
+    FROM entry AS e
+   WHERE e.flags <> '' AND e.state NOT IN ('escalated', 'deferred') AND e.last_activity_at + 0 <= :as_of AND {matches}
+   UNION ALL
+  SELECT BY_THEN e.id AS id, CASE WHEN h.to_state IN ('escalated', 'deferred') THEN h.to_state ELSE 'flagged' END AS waits,
+         h.flags AS flags, h.owner AS owner
+    FROM entry AS e
+    JOIN {as it stood}
+   WHERE e.last_activity_at > :as_of AND e.received_at <= :as_of
+     AND (h.to_state IN ('escalated', 'deferred') OR h.flags <> '')
+     AND {matches}
+), came AS MATERIALIZED (
+  -- With the row of history with which it came to wait.
+  SELECT BY_NAMES g.id, g.waits, g.flags, g.owner,
+         CASE g.waits
+           WHEN 'flagged' THEN 1 + COALESCE((SELECT max(x.history_no) FROM history AS x
+                                              WHERE x.entry_id = g.id AND x.at <= :as_of AND x.flags = ''), 0)
+           ELSE (SELECT max(x.history_no) FROM history AS x
+                  WHERE x.entry_id = g.id AND x.at <= :as_of AND x.to_state = g.waits AND x.from_state <> g.waits)
+         END AS came
+    FROM g
+), queue AS MATERIALIZED (
+  SELECT BY_NAMES g.waits, g.flags,
+         (SELECT min(x.at) FROM history AS x WHERE x.entry_id = g.id AND x.history_no >= g.came) AS since,
+         CASE g.waits
+           -- A reminder gives an owner a later time; the first one is what was promised.
+           WHEN 'escalated' THEN (SELECT min(x.due_at) FROM history AS x
+                                   WHERE x.entry_id = g.id AND x.history_no >= g.came AND x.at <= :as_of
+                                     AND x.owner = g.owner AND x.due_at > 0)
+           WHEN 'deferred' THEN (SELECT x.due_at FROM history AS x WHERE x.entry_id = g.id AND x.at <= :as_of
+                                  ORDER BY x.history_no DESC LIMIT 1)
+           ELSE 0 END AS due
+    FROM came AS g
+)
+SELECT BY_NAMES g.waits, count(*) AS entries,
+       CAST(sum(CASE WHEN g.flags <> '' THEN 1 ELSE 0 END) AS bigint) AS flagged,
+       CAST(sum(CASE WHEN g.due > 0 AND g.due <= :as_of THEN 1 ELSE 0 END) AS bigint) AS overdue,
+       COALESCE(min(g.since), 0) AS oldest,
+       COALESCE(min(CASE WHEN g.due > :as_of THEN g.due END), 0) AS due_next
+  FROM queue AS g
+ GROUP BY BY_NUMBERS

@@ -148,6 +148,7 @@ CREATE TABLE history (
     entry_id bigint NOT NULL,
     history_no bigint NOT NULL,
     at bigint NOT NULL DEFAULT 0,
+    due_at bigint NOT NULL DEFAULT 0,
     from_state text COLLATE "C" NOT NULL DEFAULT '' CHECK (from_state IN ('', 'in_flight', 'ambiguous', 'retryable', 'ready', 'deferred', 'escalated', 'settled')),
     to_state text COLLATE "C" NOT NULL CHECK (to_state IN ('in_flight', 'ambiguous', 'retryable', 'ready', 'deferred', 'escalated', 'settled')),
     outcome text COLLATE "C" NOT NULL DEFAULT '' CHECK (outcome IN ('', 'applied', 'not_applied', 'unknown')),

@@ -148,6 +148,7 @@ CREATE TABLE history (
     entry_id INTEGER NOT NULL,
     history_no INTEGER NOT NULL,
     at INTEGER NOT NULL DEFAULT 0,
+    due_at INTEGER NOT NULL DEFAULT 0,
     from_state TEXT NOT NULL DEFAULT '' CHECK (from_state IN ('', 'in_flight', 'ambiguous', 'retryable', 'ready', 'deferred', 'escalated', 'settled')),
     to_state TEXT NOT NULL CHECK (to_state IN ('in_flight', 'ambiguous', 'retryable', 'ready', 'deferred', 'escalated', 'settled')),
     outcome TEXT NOT NULL DEFAULT '' CHECK (outcome IN ('', 'applied', 'not_applied', 'unknown')),

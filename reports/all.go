@@ -1,0 +1,29 @@
+package reports
+
+import "context"
+
+// Store is what the reports read, each its own part.
+type Store interface {
+	OutcomeStore
+	ReasonStore
+	QueueStore
+}
+
+// Spec is a report that can be asked for by name.
+type Spec struct {
+	Name    string
+	Summary string // what it counts, in one line
+	Make    func(ctx context.Context, s Store, p Params) (*Report, error)
+}
+
+// All lists the reports there are.
+func All() []Spec {
+	return []Spec{
+		{"outcomes", "entries by report class; the classes add up to the total",
+			func(ctx context.Context, s Store, p Params) (*Report, error) { return Outcomes(ctx, s, p) }},
+		{"reasons", "why attempts failed: how often, in which versions, and what that suggests",
+			func(ctx context.Context, s Store, p Params) (*Report, error) { return Reasons(ctx, s, p) }},
+		{"queue", "what waits for a person or a condition, by owner: since when, what is overdue, what is due next",
+			func(ctx context.Context, s Store, p Params) (*Report, error) { return Queue(ctx, s, p) }},
+	}
+}
