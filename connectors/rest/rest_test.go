@@ -216,7 +216,3 @@ func TestBillingExampleOfTheSpec(t *testing.T) {
 		t.Errorf("message %q holds the token", res.Message)
 	}
 }
-
-func configOf(m map[string]any) connectors.Config {
-	return connectors.Config{Name: "billing", Table: m, Env: env("BILLING_TOKEN", "secret-token-value")}
-}
