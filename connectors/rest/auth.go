@@ -34,7 +34,18 @@ type oauth2 struct {
 	grant, clientID, clientSecret, refreshToken, scope string
 	url                                                *url.URL
 	inBody                                             bool // the server takes credentials in the body only; whoever has the turn sets it
+	jwt                                                jwtClaims
+	signer                                             *signer // of the assertion; nil but for jwt_bearer
 }
+
+// The grants, as they are written in a definition.
+const (
+	grantClient  = "client_credentials"
+	grantRefresh = "refresh_token"
+	grantJWT     = "jwt_bearer"
+)
+
+var grants = []string{grantClient, grantRefresh, grantJWT}
 
 var authKinds = []string{"bearer", "basic", "header", "query", "login", "oauth2", "none"}
 
@@ -188,14 +199,10 @@ func leaves(v any) []string {
 
 func (d *definition) readOAuth2(t *table) {
 	o := &oauth2{scope: t.strOr("scope", "")}
-	o.grant = t.oneOf("grant", "", "client_credentials", "refresh_token", "jwt_bearer")
-	switch {
-	case o.grant == "jwt_bearer":
-		t.fail("grant", "jwt_bearer is not supported yet; use client_credentials or refresh_token")
-	case o.grant == "" && !t.has("grant"):
-		t.fail("grant", "missing; write \"client_credentials\" or \"refresh_token\"")
+	o.grant = t.oneOf("grant", "", grants...)
+	if o.grant == "" && !t.has("grant") {
+		t.fail("grant", "missing; write one of %s", strings.Join(grants, ", "))
 	}
-	t.unsupported("key_file")
 	if t.boolean("rotates") {
 		t.fail("rotates", "not supported yet: a refresh token that changes at each use needs a place to be kept")
 	}
@@ -211,8 +218,11 @@ func (d *definition) readOAuth2(t *table) {
 		t.fail("token_url", "missing; write the address that gives tokens")
 	}
 	need := []string{"client_id", "client_secret"}
-	if o.grant == "refresh_token" {
+	switch o.grant {
+	case grantRefresh:
 		need = append(need, "refresh_token")
+	case grantJWT:
+		need = need[:1]
 	}
 	values := map[string]string{}
 	for _, key := range []string{"client_id", "client_secret", "refresh_token"} {
@@ -222,7 +232,24 @@ func (d *definition) readOAuth2(t *table) {
 			d.secret(t, key, s)
 		}
 	}
+	for key, grant := range map[string]string{"refresh_token": grantRefresh, "key_file": grantJWT, "key_id": grantJWT, "subject": grantJWT, "audience": grantJWT} {
+		if o.grant != "" && o.grant != grant && t.has(key) {
+			t.fail(key, "goes with grant = %q", grant)
+		}
+	}
 	o.clientID, o.clientSecret, o.refreshToken = values["client_id"], values["client_secret"], values["refresh_token"]
+	o.jwt = jwtClaims{
+		issuer: o.clientID, subject: t.strOr("subject", o.clientID), scope: o.scope, keyID: t.strOr("key_id", ""),
+	}
+	if o.url != nil {
+		o.jwt.audience = o.url.String()
+	}
+	o.jwt.audience = t.strOr("audience", o.jwt.audience)
+	if file, ok := t.str("key_file"); ok && o.grant == grantJWT && !d.p.has(t.at("key_file")) {
+		d.keyFile(t, o, file)
+	} else if o.grant == grantJWT && !t.has("key_file") {
+		t.fail("key_file", "missing; write the path of the file that holds the private key (PEM)")
+	}
 	d.hidden = append(d.hidden, o.basic())
 	t.finish()
 	d.auth.oauth2 = o
@@ -290,32 +317,19 @@ func (c *Connector) forget(token string) {
 // renew asks for a token. The caller has the turn.
 func (c *Connector) renew(ctx context.Context) *connectors.Error {
 	a := &c.def.auth
-	var r httpclient.Request
-	var bucket string
+	bucket := ""
 	if a.login != nil {
-		var err error
-		if r, err = a.login.build(c.def.base, &scope{}); err != nil {
-			return &connectors.Error{Kind: connectors.KindAuth, Message: c.line("login: " + err.Error())}
-		}
 		bucket = a.login.bucket
-	} else {
-		r = a.oauth2.request(c.def.timings.timeout)
 	}
-	if err := c.wait(ctx, bucket); err != nil {
-		return err
-	}
-	resp, err := c.http.Read(ctx, r)
-	if err == nil && a.oauth2 != nil && !a.oauth2.inBody && unknownClient(resp) {
+	resp, err := c.askToken(ctx, bucket)
+	if err == nil && a.oauth2 != nil && a.oauth2.showsClient() && !a.oauth2.inBody && unknownClient(resp) {
 		// The server may be one of those that read the body only.
 		a.oauth2.inBody = true
-		if err := c.wait(ctx, bucket); err != nil {
-			return err
-		}
-		resp, err = c.http.Read(ctx, a.oauth2.request(c.def.timings.timeout))
+		resp, err = c.askToken(ctx, bucket)
 		a.oauth2.inBody = err == nil && resp.Status >= 200 && resp.Status <= 299
 	}
 	if err != nil {
-		return c.transportError(err)
+		return err
 	}
 	ans := newAnswer(resp)
 	if resp.Status < 200 || resp.Status > 299 {
@@ -350,6 +364,28 @@ func (c *Connector) renew(ctx context.Context) *connectors.Error {
 	return nil
 }
 
+// askToken makes one token request.
+func (c *Connector) askToken(ctx context.Context, bucket string) (*httpclient.Response, *connectors.Error) {
+	var r httpclient.Request
+	var err error
+	if a := &c.def.auth; a.login != nil {
+		r, err = a.login.build(c.def.base, &scope{})
+	} else {
+		r, err = a.oauth2.request(c.def.timings.timeout)
+	}
+	if err != nil {
+		return nil, &connectors.Error{Kind: connectors.KindAuth, Message: c.line("asking for a token: " + err.Error())}
+	}
+	if e := c.wait(ctx, bucket); e != nil {
+		return nil, e
+	}
+	resp, err := c.http.Read(ctx, r)
+	if err != nil {
+		return nil, c.transportError(err)
+	}
+	return resp, nil
+}
+
 // unknownClient tells whether a token request was refused because of who asks,
 // and not because of what was asked for. Source: RFC 6749, 5.2.
 func unknownClient(r *httpclient.Response) bool {
@@ -360,15 +396,27 @@ func unknownClient(r *httpclient.Response) bool {
 }
 
 // request is the token request. Credentials travel as basic auth, which every
-// server must take, or in the body, which some take only.
-// Source: RFC 6749, 2.3.1, 4.4.2 and 6.
-func (o *oauth2) request(timeout time.Duration) httpclient.Request {
-	form := []string{"grant_type=" + o.grant}
+// server must take, or in the body, which some take only. Beside a signed
+// assertion a client need not show itself, and does if it has a secret.
+// Source: RFC 6749, 2.3.1, 4.4.2 and 6; RFC 7521, 4.1; RFC 7523, 2.1.
+func (o *oauth2) request(timeout time.Duration) (httpclient.Request, error) {
+	grant := o.grant
+	if grant == grantJWT {
+		grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	}
+	form := []string{"grant_type=" + percent(grant)}
 	if o.inBody {
 		form = append(form, "client_id="+percent(o.clientID), "client_secret="+percent(o.clientSecret))
 	}
-	if o.grant == "refresh_token" {
+	switch o.grant {
+	case grantRefresh:
 		form = append(form, "refresh_token="+percent(o.refreshToken))
+	case grantJWT:
+		assertion, err := o.signer.assertion(o.jwt, time.Now())
+		if err != nil {
+			return httpclient.Request{}, err
+		}
+		form = append(form, "assertion="+assertion)
 	}
 	if o.scope != "" {
 		form = append(form, "scope="+percent(o.scope))
@@ -376,11 +424,14 @@ func (o *oauth2) request(timeout time.Duration) httpclient.Request {
 	h := http.Header{}
 	h.Set("Accept", "application/json")
 	h.Set("Content-Type", "application/x-www-form-urlencoded")
-	if !o.inBody {
+	if o.showsClient() && !o.inBody {
 		h.Set("Authorization", "Basic "+o.basic())
 	}
-	return httpclient.Request{Method: http.MethodPost, URL: o.url, Header: h, Body: []byte(strings.Join(form, "&")), Timeout: timeout}
+	return httpclient.Request{Method: http.MethodPost, URL: o.url, Header: h, Body: []byte(strings.Join(form, "&")), Timeout: timeout}, nil
 }
+
+// showsClient tells whether a token request holds the client's credentials.
+func (o *oauth2) showsClient() bool { return o.grant != grantJWT || o.clientSecret != "" }
 
 // basic is the pair of basic auth. Source: RFC 6749, 2.3.1: both are encoded as
 // in a form first.

@@ -218,7 +218,8 @@ func (d *definition) keepSecrets(given map[string][]string) {
 			return slices.ContainsFunc(steps, func(s string) bool { return slices.Contains(names, s) })
 		}
 		switch {
-		case steps[0] == "auth" && !strings.HasSuffix(path, ".token_url"), in("headers", "query"):
+		case path == "auth.oauth2.token_url" || path == "auth.oauth2.key_file": // where it is, not what it is
+		case steps[0] == "auth", in("headers", "query"):
 			d.secrets = append(d.secrets, values...)
 		case in("path", "json", "form", "text", "graphql", "variables"):
 			d.hidden = append(d.hidden, values...)

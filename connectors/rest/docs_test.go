@@ -24,7 +24,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 base_url = "https://sys.example"
 ` + bad + `
 about = { ` + bad + ` }
-auth = { bearer = "abcd", ` + bad + ` }
+auth = { oauth2 = { ` + bad + ` }, ` + bad + ` }
 rate = { calls = 1, per = "1s", ` + bad + ` }
 key = { ` + bad + ` }
 idempotency = { ` + bad + `, replayed = { ` + bad + ` } }
@@ -54,7 +54,7 @@ compare = { a = { path = "a", ` + bad + ` } }
 			}
 		}
 	}
-	if tables < 18 {
+	if tables < 19 {
 		t.Errorf("only %d tables were tried", tables)
 	}
 }
