@@ -66,7 +66,7 @@ its end a report is provisional, and says so.`,
   reconcile report outcomes --week 2026-W48 --by workflow,workflow_version
   reconcile report reasons --since 30d --output csv --excel > reasons.csv
   reconcile report queue`,
-		Args:      exactly("NAME"),
+		Args:      exactly("NAME (" + strings.Join(reportsThere(), ", ") + ")"),
 		ValidArgs: reportNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
