@@ -81,6 +81,12 @@ func (c *Connector) LookupBatch(ctx context.Context, qs []connectors.Query) []co
 		}
 		return out
 	}
+	if e := c.keepShare(ctx); e != nil {
+		for i := range out {
+			out[i].Err = e
+		}
+		return out
+	}
 	b := op.lookup.batch
 	var n tally
 	items := itemsOf(op, b, qs)

@@ -82,16 +82,19 @@ func (c *Connector) Lookup(ctx context.Context, q connectors.Query) (connectors.
 	if err != nil {
 		return connectors.Answer{}, err
 	}
+	if op.lookup == nil && (op.read == nil || q.RemoteID == "") {
+		return connectors.Answer{}, &connectors.Error{Kind: connectors.KindUnsupported, Message: "the definition has no lookup for this operation"}
+	}
+	if e := c.keepShare(ctx); e != nil {
+		return connectors.Answer{}, e
+	}
 	var n tally
 	var forms []string
 	f := found{complete: true}
 	var failed *connectors.Error
-	switch {
-	case op.lookup != nil:
+	if op.lookup != nil {
 		forms = append(forms, "single")
 		f, failed = c.askKeys(ctx, op, op.lookup, q, &n)
-	case op.read == nil || q.RemoteID == "":
-		return connectors.Answer{}, &connectors.Error{Kind: connectors.KindUnsupported, Message: "the definition has no lookup for this operation"}
 	}
 	more, failed := c.follow(ctx, op, q, &f, failed, &n, prefetched{})
 	if op.lookup == nil && len(f.records) == 0 {

@@ -46,12 +46,13 @@ func Descriptor() connectors.Descriptor {
 // use. What it can do is in Info: a method for something that the definition
 // does not describe answers KindUnsupported.
 type Connector struct {
-	def    *definition
-	http   *httpclient.Client
-	pacer  connectors.Pacer
-	mask   atomic.Pointer[redact.Masker]
-	tokens tokens
-	sizes  sizes
+	def     *definition
+	http    *httpclient.Client
+	pacer   connectors.Pacer
+	mask    atomic.Pointer[redact.Masker]
+	tokens  tokens
+	sizes   sizes
+	reserve reserve
 }
 
 var (
@@ -265,6 +266,7 @@ func (c *Connector) ask(ctx context.Context, rules []*rule, on purpose, r httpcl
 			return nil, judged{}, false, c.transportError(err)
 		}
 		ans := newAnswer(resp)
+		c.reserve.learn(c.def.rates, ans)
 		if made := ans.at.Add(-ans.age()); made.Before(n.askedAt) {
 			n.askedAt = made
 		}

@@ -295,6 +295,7 @@ type rateHeader struct {
 	like                                        *regexp.Regexp
 	unit                                        string
 	per                                         time.Duration // the window; 0: not told
+	reserve                                     float64       // share of the limit that lookups leave to others; 0: none
 }
 
 // longestWindow is the longest wait for a window of which nobody says when it
@@ -329,18 +330,29 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 		if rt.has("per") && !rt.has("like") && !rt.has("remaining") && !rt.has("used") {
 			rt.fail("per", "goes with remaining, or with limit and used")
 		}
-		rt.unsupported("reserve")
+		h.reserve = rt.share("reserve", defaultReserve)
+		if rt.has("reserve") && h.limit == nil && !rt.has("limit") && (h.like == nil || !slices.Contains(h.like.SubexpNames(), "limit")) {
+			rt.fail("reserve", "is a share of the limit; say where that stands: limit, or a group (?P<limit>…) in like")
+		}
 		rt.finish()
 		hs = append(hs, h)
 	}
 	return hs
 }
 
-// wait is how long this limit asks to wait. Something left asks for nothing.
-// told is true where the answer says how long otherwise: then the length of the
-// window, which is the most that may be left of it, is no reason to wait longer.
-func (h rateHeader) wait(doc document, now time.Time, told bool) connectors.RetryAfter {
-	remaining, limit, used, reset := h.remaining.text1(doc), h.limit.text1(doc), h.used.text1(doc), h.reset.text1(doc)
+// limitSeen is what one answer shows of a limit.
+type limitSeen struct {
+	left, limit       float64
+	hasLeft, hasLimit bool
+	refill, need      float64
+	hasRefill         bool
+	reset             string
+}
+
+// read reads what an answer shows of this limit.
+func (h rateHeader) read(doc document) (s limitSeen) {
+	remaining, limit, used := h.remaining.text1(doc), h.limit.text1(doc), h.used.text1(doc)
+	s.reset = h.reset.text1(doc)
 	if h.like != nil {
 		if m := h.like.FindStringSubmatch(doc.header.Get(h.header)); m != nil {
 			for i, name := range h.like.SubexpNames() {
@@ -352,36 +364,49 @@ func (h rateHeader) wait(doc document, now time.Time, told bool) connectors.Retr
 				case "used":
 					used = m[i]
 				case "reset":
-					reset = m[i]
+					s.reset = m[i]
 				}
 			}
 		}
 	}
-	left, hasLeft := number(remaining)
-	if most, ok := number(limit); ok && !hasLeft {
+	s.left, s.hasLeft = number(remaining)
+	s.limit, s.hasLimit = number(limit)
+	if s.hasLimit && !s.hasLeft {
 		var spent float64
-		spent, hasLeft = number(used)
-		left = most - spent
+		spent, s.hasLeft = number(used)
+		s.left = s.limit - spent
 	}
 	if h.refill != nil {
-		refill, ok1 := number(h.refill.text1(doc))
-		need, ok2 := number(h.need.text1(doc))
-		if !ok1 || !ok2 || !hasLeft || refill <= 0 || need <= left {
+		var ok1, ok2 bool
+		s.refill, ok1 = number(h.refill.text1(doc))
+		s.need, ok2 = number(h.need.text1(doc))
+		s.hasRefill = ok1 && ok2
+	}
+	return s
+}
+
+// wait is how long this limit asks to wait. Something left asks for nothing.
+// told is true where the answer says how long otherwise: then the length of the
+// window, which is the most that may be left of it, is no reason to wait longer.
+func (h rateHeader) wait(doc document, now time.Time, told bool) connectors.RetryAfter {
+	s := h.read(doc)
+	if h.refill != nil {
+		if !s.hasRefill || !s.hasLeft || s.refill <= 0 || s.need <= s.left {
 			return connectors.RetryAfter{}
 		}
-		return httpclient.ParseReset(fmt.Sprintf("%.3f", (need-left)/refill), "s", now)
+		return httpclient.ParseReset(fmt.Sprintf("%.3f", (s.need-s.left)/s.refill), "s", now)
 	}
 	switch {
-	case hasLeft && left > 0:
+	case s.hasLeft && s.left > 0:
 		return connectors.RetryAfter{}
-	case reset == "" && told:
+	case s.reset == "" && told:
 		return connectors.RetryAfter{}
-	case reset == "" && hasLeft:
+	case s.reset == "" && s.hasLeft:
 		return connectors.RetryAfter{Wait: min(h.per, longestWindow)}
-	case reset == "":
+	case s.reset == "":
 		return connectors.RetryAfter{}
 	}
-	return httpclient.ParseReset(reset, h.unit, now)
+	return httpclient.ParseReset(s.reset, h.unit, now)
 }
 
 func number(s string) (float64, bool) {

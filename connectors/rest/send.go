@@ -49,7 +49,9 @@ func (c *Connector) Send(ctx context.Context, s connectors.Send) connectors.Send
 	if err != nil {
 		return c.unanswered(sent, err)
 	}
-	r := c.sendResult(op, newAnswer(resp), s)
+	ans := newAnswer(resp)
+	c.reserve.learn(c.def.rates, ans)
+	r := c.sendResult(op, ans, s)
 	r.Wrote = sent.Wrote
 	if r.Kind == connectors.KindAuth && token != "" {
 		c.forget(token)

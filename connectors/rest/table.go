@@ -162,6 +162,29 @@ func (t *table) number(key string, otherwise, least, most int) int {
 	return int(n)
 }
 
+// share is a number from 0 to less than 1.
+func (t *table) share(key string, otherwise float64) float64 {
+	v, ok := t.raw(key)
+	if !ok {
+		return otherwise
+	}
+	var f float64
+	switch v := v.(type) {
+	case float64:
+		f = v
+	case int64:
+		f = float64(v)
+	default:
+		t.fail(key, "is %s; write a share such as 0.2", kindName(v))
+		return otherwise
+	}
+	if !(f >= 0 && f < 1) { // also what is no number
+		t.fail(key, "%v is out of range; write a share from 0 to less than 1, such as 0.2", f)
+		return otherwise
+	}
+	return f
+}
+
 func (t *table) duration(key string, otherwise time.Duration) time.Duration {
 	v, ok := t.raw(key)
 	if !ok {
