@@ -198,6 +198,8 @@ func (p *parser) member(name, val []byte) {
 		}
 	case "driver_until":
 		p.time("driver_until", val, &r.DriverUntil)
+	case "send_by":
+		p.time("send_by", val, &r.SendBy)
 	case "occurred_at":
 		p.time("occurred_at", val, &r.OccurredAt)
 	case "payload":
@@ -425,6 +427,9 @@ func (p *parser) finish() {
 	}
 	if p.digest != "" {
 		r.PayloadDigest = p.digest
+	}
+	if !r.SendBy.IsZero() && len(r.Attempts) > 0 {
+		r.Doubts = append(r.Doubts, "send_by: promises for an intent, and this record has attempts: write it into the attempt; ignored")
 	}
 	sort.Strings(r.Unknown)
 

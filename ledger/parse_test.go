@@ -209,6 +209,18 @@ func TestAMemberThatStandsTwice(t *testing.T) {
 	}
 }
 
+func TestSendByOfAnIntent(t *testing.T) {
+	base := `{"action_key":"a:1","workflow":"w","connector":"c","operation":"o","send_by":"2026-11-28T10:00:00+01:00"`
+	r, errs := ParseRecord([]byte(base+"}"), ParseOptions{Now: received})
+	if want := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC); len(errs) > 0 || !r.SendBy.Equal(want) || len(r.Doubts)+len(r.Unknown) > 0 {
+		t.Errorf("send_by %v, want %v; errors %v, doubts %v, unknown %v", r.SendBy, want, errs, r.Doubts, r.Unknown)
+	}
+	r, errs = ParseRecord([]byte(base+`,"attempts":[{"status":"started"}]}`), ParseOptions{Now: received})
+	if len(errs) > 0 || len(r.Doubts) != 1 || !strings.HasPrefix(r.Doubts[0], "send_by: ") {
+		t.Errorf("beside attempts: errors %v, doubts %v; want one doubt of send_by", errs, r.Doubts)
+	}
+}
+
 // Every member that is read is also noticed when it stands twice.
 func TestEveryKnownMemberMayStandOnce(t *testing.T) {
 	if len(memberBits) > 64 {

@@ -32,6 +32,7 @@ type Record struct {
 	IdempotencyKey  string
 	Driver          string
 	DriverUntil     time.Time
+	SendBy          time.Time // of an intent: a promise that nothing is sent later
 	Replaces        string
 	Attempts        []RecordAttempt
 
@@ -98,7 +99,36 @@ type Recording struct {
 	Void     bool      // earlier negatives are void: their evidence is marked
 	Errors   []FieldError
 	Warnings []string
+
+	// Send answers whether the one who reports may send now, and Why says why;
+	// empty where nobody asked.
+	Send Send
+	Why  string
+
+	// Then, where it is set, goes on in the same transaction once the entry
+	// stands as above and its outcome key is locked: knowing what stands beside
+	// it, it says how the entry is to stand in the end. The history is what Then
+	// returns; what is above is not written.
+	Then func(b Beside) Recording
 }
+
+// Beside is what stands beside an entry that is about to be sent.
+type Beside struct {
+	Entry    Entry // as it stands now; another record of the same call may have moved it
+	Siblings []Sibling
+	Held     string // who holds the sends of its lane or of the whole ledger; "": nobody
+}
+
+// Send answers a report of what is meant to be done: may it be sent now, by the
+// one who asks?
+type Send string
+
+// The answers.
+const (
+	SendYes  Send = "yes"  // the attempt of the one who asks has begun; no other is to be made
+	SendWait Send = "wait" // not now; ask again
+	SendNo   Send = "no"   // not by the one who asks
+)
 
 // Decider says what a record makes of an entry. cur is nil when the key is new.
 // It is pure: a store may call it again when a transaction has to be repeated.
@@ -111,4 +141,6 @@ type Recorded struct {
 	Entry     Entry // as stored; zero when refused and not known
 	Errors    []FieldError
 	Warnings  []string
+	Send      Send   // of the Recording
+	Why       string // likewise
 }

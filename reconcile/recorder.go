@@ -23,6 +23,10 @@ type Recorder struct {
 	Owners     Owners
 	PayloadMax int    // bytes; 0: ledger.DefaultPayloadMax
 	Actor      string // of the history rows: "import"
+
+	// Answers says that whoever reports waits for the answer, and sends only
+	// where it is yes: see intentions.
+	Answers bool
 }
 
 // Where a key comes from (Entry.KeyOrigin).
@@ -44,10 +48,10 @@ const (
 
 // Decide says what a record makes of the entry with its key (nil: none yet).
 //
-// A record without attempts is an intent. Nobody answers an intent that is
-// imported, so that it is read the safe way: as an attempt begun, with the
-// send_by that is promised or none. The first attempt reported after it is the
-// one that it announced.
+// A record without attempts is an intent. Where nobody answers it (an import) it
+// is read the safe way: as an attempt begun, with the send_by that is promised or
+// none. Where it is answered, that attempt begins only with a yes. The first
+// attempt reported after it is the one that it announced.
 //
 // A record that restores (an export) is taken over as it stands where the key
 // is new; else it merges its attempts like any other.
@@ -66,6 +70,9 @@ func (r *Recorder) Decide(cur *ledger.Stored, rec ledger.Record, now time.Time) 
 	}
 	if w := r.undefined(rec); w != "" && d.Verdict != ledger.RecordedRefused {
 		d.Warnings = append(d.Warnings, w)
+	}
+	if r.Answers && d.Then == nil {
+		d.Send, d.Why = answered(d, cur)
 	}
 	return d
 }
@@ -117,6 +124,9 @@ func (r *Recorder) first(rec ledger.Record, now time.Time) ledger.Recording {
 
 	n := news{}
 	as := n.attempts(e, nil, rec, s, cl, &d)
+	if len(rec.Attempts) == 0 && r.Answers {
+		return r.ask(d, ledger.Entry{}, drive(e, nil, rec, s.Policy, &n, now), rec, s)
+	}
 	if len(rec.Attempts) == 0 {
 		as = append(as, intent(e, rec, now))
 		n.add(as[0])
@@ -197,9 +207,9 @@ func takePayload(e *ledger.Entry, rec ledger.Record) {
 // intent is the attempt that a record without attempts has begun.
 func intent(e ledger.Entry, rec ledger.Record, now time.Time) ledger.Attempt {
 	a := ledger.Attempt{AttemptID: intentID, No: 1, StartedAt: e.OccurredAt, ReceivedAt: now, Status: ledger.AttemptStarted,
-		Effect: ledger.EffectUnknown, Rule: "intent", Sends: 1, Key: e.EffectiveIdempotencyKey(), Counts: true}
+		Effect: ledger.EffectUnknown, Rule: "intent", Sends: 1, Key: e.EffectiveIdempotencyKey(), Counts: true, SendBy: rec.SendBy}
 	if rec.Driver == DriverPlatform {
-		a.SendBy = rec.DriverUntil // all that is promised
+		a.SendBy = later(a.SendBy, rec.DriverUntil)
 	}
 	return a
 }
@@ -220,6 +230,9 @@ func (r *Recorder) merge(cur ledger.Stored, rec ledger.Record, now time.Time) le
 	takeKeys(&e, cur.Attempts, rec, &n, &d)
 	as := n.attempts(e, cur.Attempts, rec, s, cl, &d)
 	e = drive(e, as, rec, s.Policy, &n, now)
+	if r.Answers && len(rec.Attempts) == 0 && onlyWaited(e, as) {
+		return r.ask(d, before, e, rec, s)
+	}
 	if !n.any() {
 		return ledger.Recording{Verdict: ledger.RecordedUnchanged, Warnings: d.Warnings}
 	}

@@ -25,6 +25,7 @@ var notReasons = map[string]string{
 	"looked_up":       "a count of a pass",
 	"settled_applied": "a count of a pass", "settled_not_applied": "a count of a pass",
 	"clock_step": "what a pass notes", "lag_seen": "what a pass notes", "own_not_shown": "what a pass notes",
+	"begun": "an answer to an intent", "settled": "an answer to an intent", "escalated": "an answer to an intent", "refused": "an answer to an intent",
 	"look": "a rule of an attempt", "reconcile": "the beginning of an error", "daemon": "the beginning of an error",
 }
 

@@ -31,6 +31,7 @@ func Run(t *testing.T, open Open) {
 		"record: too many at once is an error":                                           recordTooMany,
 		"record: a change that is not allowed is refused and leaves nothing":             recordIllegal,
 		"record: a merge with an attempt ends the claims made before":                    recordEndsClaims,
+		"record: a decision goes on once the entry stands, knowing its siblings":         recordThen,
 		"record: the same keys from two sides at once are one entry each":                recordAtOnce,
 		"change: writes under the row lock, and raises the token":                        changeOne,
 		"change: unknown key, refusal, error and illegal change write nothing":           changeRefused,

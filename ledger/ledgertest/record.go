@@ -67,6 +67,69 @@ func recordVerdicts(t *testing.T, w *world) {
 	}
 }
 
+func recordThen(t *testing.T, w *world) {
+	if err := w.Hold(w.ctx(), "crm", true, "person:ada"); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	decide := func(cur *ledger.Stored, r ledger.Record, now time.Time) ledger.Recording {
+		e := w.entry(r.ActionKey)
+		e.OutcomeKey = "outcome-1"
+		e = ledger.Reopen(e, "first", now)
+		e.Effect = ledger.EffectNotDone
+		return ledger.Recording{Verdict: ledger.RecordedNew, Entry: e, Then: func(b ledger.Beside) ledger.Recording {
+			d := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: ledger.Wait(e, "later", now.Add(time.Minute)), Send: ledger.SendWait, Why: "others"}
+			seen[r.ActionKey] = string(b.Entry.State)
+			for _, s := range b.Siblings {
+				seen[r.ActionKey] += " " + s.ActionKey + " " + string(s.State)
+			}
+			if len(b.Siblings) == 0 || b.Siblings[0].State != ledger.StateInFlight {
+				a := ledger.Attempt{AttemptID: "intent", StartedAt: now, Status: ledger.AttemptStarted, Effect: ledger.EffectUnknown}
+				next := ledger.Begin(e, "then", now.Add(time.Hour))
+				next.Effect = ledger.EffectUnknown
+				d.Entry, d.Attempts, d.Send, d.Why = next, []ledger.Attempt{a}, ledger.SendYes, "free"
+				d.History = []ledger.History{{To: ledger.StateInFlight, Reason: "then", Actor: "api"}}
+			} else {
+				d.History = []ledger.History{{To: ledger.StateRetryable, Reason: "later", Actor: "api"}}
+			}
+			if b.Held != "person:ada" {
+				t.Errorf("%s: held by %q", r.ActionKey, b.Held)
+			}
+			return d
+		}}
+	}
+	out, err := w.Record(w.ctx(), []ledger.Record{{ActionKey: "a"}, {ActionKey: "b"}}, decide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "what stood beside them", seen, map[string]string{"a": "retryable b retryable", "b": "retryable a in_flight"})
+	for i, want := range []struct {
+		key    string
+		send   ledger.Send
+		state  ledger.State
+		reason string
+	}{{"a", ledger.SendYes, ledger.StateInFlight, "then"}, {"b", ledger.SendWait, ledger.StateRetryable, "later"}} {
+		st := w.get(want.key)
+		if out[i].Send != want.send || out[i].Verdict != ledger.RecordedNew || st.Entry.State != want.state || st.Entry.Reason != want.reason {
+			t.Errorf("%s: answered %s %s, stored %s %q", want.key, out[i].Verdict, out[i].Send, st.Entry.State, st.Entry.Reason)
+		}
+		same(t, "the answer", out[i].Entry, st.Entry)
+		if h := w.history(st.Entry.ID); len(h) != 1 || h[0].From != "" || h[0].To != want.state || h[0].No != 1 {
+			t.Errorf("%s: history %+v", want.key, h)
+		}
+	}
+	if n := len(w.get("a").Attempts); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
+	}
+	sibs, err := w.Siblings(w.ctx(), []int64{w.get("b").Entry.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := sibs[w.get("b").Entry.ID]; len(b) != 1 || !b[0].Holder {
+		t.Errorf("the outcome key is not held by the first: %+v", b)
+	}
+}
+
 func recordTwiceInBatch(t *testing.T, w *world) {
 	decide := func(cur *ledger.Stored, r ledger.Record, now time.Time) ledger.Recording {
 		a := ledger.Attempt{AttemptID: r.RunID, Status: ledger.AttemptError, Effect: ledger.EffectUnknown}

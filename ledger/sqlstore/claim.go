@@ -222,21 +222,27 @@ func (s *Store) overdue(ctx context.Context, f ledger.Filter, limit int) ([]ledg
 // first; of the other kinds one each is enough. An applied look-alike counts
 // when it was still open as the entry came.
 func (s *Store) Siblings(ctx context.Context, ids []int64) (map[int64][]ledger.Sibling, error) {
+	out, err := s.siblings(ctx, s.r, ids)
+	return out, s.readError(ctx, "find siblings", err)
+}
+
+func (s *Store) siblings(ctx context.Context, on queryer, ids []int64) (map[int64][]ledger.Sibling, error) {
 	out := map[int64][]ledger.Sibling{}
 	if len(ids) == 0 {
 		return out, nil
 	}
 	list, err := s.d.list(ids)
-	if err == nil {
-		err = s.query(ctx, s.r, "siblings", args{"ids": list}, func(r *sqlx.Rows) error {
-			var id, settled int64
-			var holder int
-			var b ledger.Sibling
-			err := r.Scan(&id, &b.Kind, &b.ActionKey, &b.State, &b.Effect, &b.Outcome, &b.RemoteID, &settled, &holder)
-			b.SettledAt, b.Holder = instant(settled), holder == 1
-			out[id] = append(out[id], b)
-			return err
-		})
+	if err != nil {
+		return nil, err
 	}
-	return out, s.readError(ctx, "find siblings", err)
+	err = s.query(ctx, on, "siblings", args{"ids": list}, func(r *sqlx.Rows) error {
+		var id, settled int64
+		var holder int
+		var b ledger.Sibling
+		err := r.Scan(&id, &b.Kind, &b.ActionKey, &b.State, &b.Effect, &b.Outcome, &b.RemoteID, &settled, &holder)
+		b.SettledAt, b.Holder = instant(settled), holder == 1
+		out[id] = append(out[id], b)
+		return err
+	})
+	return out, err
 }

@@ -93,6 +93,7 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 		}
 		out := make([]ledger.Recorded, len(recs))
 		var unknown []keyUse
+		var asks []asked
 		for i, rec := range recs {
 			var cur *ledger.Stored
 			p := b.entries[keys[i]]
@@ -102,6 +103,9 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 			}
 			d := decide(cur, rec, now)
 			out[i] = b.take(keys[i], p, d, owners)
+			if d.Then != nil && out[i].Verdict != ledger.RecordedRefused {
+				asks = append(asks, asked{out: &out[i], p: b.entries[keys[i]], then: d.Then})
+			}
 			if use := useOf(d.Entry); careful && writes(out[i].Verdict) && use.guard != "" {
 				if _, asked := owners[use]; !asked {
 					unknown = append(unknown, use)
@@ -109,7 +113,11 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 			}
 		}
 		if len(unknown) == 0 {
-			return out, s.flush(ctx, tx, b)
+			err := s.flush(ctx, tx, b)
+			if err == nil && len(asks) > 0 {
+				err = s.goOn(ctx, tx, now, asks)
+			}
+			return out, err
 		}
 		if err := s.askOwners(ctx, tx, unknown, owners); err != nil {
 			return nil, err
@@ -198,6 +206,7 @@ type pending struct {
 	entry    ledger.Entry
 	attempts []ledger.Attempt
 	fresh    bool // not stored yet
+	born     bool // first stored in this transaction
 
 	state     ledger.State // as stored
 	token     int64        // as stored
@@ -251,7 +260,7 @@ func newBatch(now time.Time, ids []int64, n int) *batch {
 // take adds one decision, and says what becomes of it. owners are entries that
 // are known to have a provider key.
 func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyUse]string) ledger.Recorded {
-	out := ledger.Recorded{ActionKey: key, Verdict: d.Verdict, Errors: d.Errors, Warnings: d.Warnings}
+	out := ledger.Recorded{ActionKey: key, Verdict: d.Verdict, Errors: d.Errors, Warnings: d.Warnings, Send: d.Send, Why: d.Why}
 	refuse := func(field, format string, a ...any) ledger.Recorded {
 		out.Verdict = ledger.RecordedRefused
 		out.Errors = append(slices.Clone(d.Errors), ledger.FieldError{Field: field, Message: fmt.Sprintf(format, a...)})
@@ -283,8 +292,12 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 		if f := tooLong(next); f != "" {
 			return refuse(f, "too long for the ledger's indexes; at most %d bytes", maxOther)
 		}
-		if !ledger.Legal(before.State, next.State) {
-			return refuse("state", "%v", &ledger.TransitionError{ActionKey: key, From: before.State, To: next.State})
+		from := before.State
+		if p != nil && p.born {
+			from = ""
+		}
+		if !ledger.Legal(from, next.State) {
+			return refuse("state", "%v", &ledger.TransitionError{ActionKey: key, From: from, To: next.State})
 		}
 		if err := sound(next); err != nil {
 			return refuse("state", "%v", err)
@@ -350,7 +363,9 @@ func (b *batch) change(p *pending, next ledger.Entry, d ledger.Recording) {
 		p.raised = true
 	}
 	rows := d.History
-	if len(rows) == 0 && ledger.LeavesHistory(before, next) {
+	if d.Then != nil {
+		rows = nil
+	} else if len(rows) == 0 && ledger.LeavesHistory(before, next) {
 		actor := importActor
 		if b.raise {
 			actor = defaultActor

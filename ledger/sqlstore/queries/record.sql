@@ -104,5 +104,17 @@ ON CONFLICT (outcome_key) DO UPDATE SET
     taken_at = CASE WHEN {held by another} THEN outcome_holder.taken_at ELSE excluded.taken_at END,
     entry_id = CASE WHEN {held by another} THEN outcome_holder.entry_id ELSE excluded.entry_id END
 
+-- name: holder_locks
+-- Locks outcome keys; whoever holds one goes on holding it.
+INSERT INTO outcome_holder (outcome_key, entry_id, taken_at)
+SELECT n.outcome_key, n.entry_id, n.taken_at FROM {rows holder} WHERE 1 = 1
+ON CONFLICT (outcome_key) DO UPDATE SET outcome_key = excluded.outcome_key
+
+-- name: held
+-- Who holds sends: of the whole ledger ('') and of lanes.
+SELECT '', m.value FROM meta AS m WHERE m.name = 'held' AND m.value <> ''
+UNION ALL
+SELECT l.name, l.held_by FROM lane AS l WHERE l.held = 1
+
 -- fragment: held by another
 EXISTS (SELECT 1 FROM entry AS h WHERE h.id = outcome_holder.entry_id AND {holds})

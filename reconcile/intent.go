@@ -1,0 +1,111 @@
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+)
+
+// An intent that is answered (docs/rules.md, section 6, "Hand-over"): whoever
+// means to act asks first. Yes is an attempt begun, and takes the outcome key.
+// Wait (another one holds the outcome key, an equal action is open, the effect
+// is unknown, sends are on hold) and no (settled, superseded, with a person)
+// begin none; asked again, it is answered anew. What has only waited is
+// retryable: a pass does it as the policy says, unless the one who asks comes
+// first.
+
+// onlyWaited says whether nobody has tried yet.
+func onlyWaited(e ledger.Entry, as []ledger.Attempt) bool {
+	return e.State == ledger.StateRetryable && len(as) == 0 && e.SendCount == 0
+}
+
+// ask records an intent, new or once more, and decides once it stands. before
+// is the entry as stored; zero for a new one.
+func (r *Recorder) ask(d ledger.Recording, before, e ledger.Entry, rec ledger.Record, s Setting) ledger.Recording {
+	e = ledger.Reopen(Summarize(e, nil), "intent", s.Now)
+	e.PolicyVersion = s.PolicyVersion
+	d.Entry = e
+	if before.State != "" {
+		d.Entry = ledger.Advance(e, "intent", s.Now) // so that it may begin
+	}
+	d.Then = func(b ledger.Beside) ledger.Recording { return r.intention(before, e, rec, b, s) }
+	return d
+}
+
+// intention decides one intent by what stands beside its entry e, which is
+// retryable and was never tried.
+func (r *Recorder) intention(before, e ledger.Entry, rec ledger.Record, b ledger.Beside, s Setting) ledger.Recording {
+	if now := b.Entry.State; b.Entry.Attempts > 0 || now != ledger.StateRetryable && now != ledger.StateReady {
+		send, why := standsFor(b.Entry) // asked twice at once
+		return ledger.Recording{Verdict: ledger.RecordedUnchanged, Send: send, Why: why}
+	}
+	d := ledger.Recording{Verdict: ledger.RecordedMerged}
+	g := GateSiblings(e, b.Siblings, s)
+	if !g.Stop && b.Held != "" {
+		g = stop(ledger.Wait(e, "held: by "+b.Held, s.Now.Add(siblingWait(s.Policy))))
+	}
+	if g.Stop {
+		d = r.recording(d, before, g.Next)
+		d.Send, d.Why = standsFor(d.Entry)
+		return d
+	}
+	a := intent(e, rec, s.Now)
+	as := []ledger.Attempt{a}
+	next := ledger.Begin(Summarize(e, as), "intent", inFlightUntil(as, s))
+	d.Attempts = as
+	cleared := ledger.Advance(e, "intent", s.Now)
+	if before.State == "" {
+		cleared = ledger.Entry{} // it began as it came
+	} else {
+		d.History = append(d.History, r.row(before, cleared))
+	}
+	next.Class = ledger.ClassOf(next)
+	d.History = append(d.History, r.row(cleared, next))
+	d.Entry = next
+	d.Send, d.Why = ledger.SendYes, "begun: nothing stands in its way; report what became of it as an attempt"
+	return d
+}
+
+// answered is the answer to a record which begins nothing. cur is the entry as stored.
+func answered(d ledger.Recording, cur *ledger.Stored) (ledger.Send, string) {
+	switch {
+	case d.Verdict == ledger.RecordedRefused:
+		return ledger.SendNo, "refused: see errors"
+	case d.Verdict == ledger.RecordedUnchanged && cur != nil:
+		return standsFor(cur.Entry)
+	}
+	return standsFor(d.Entry)
+}
+
+// standsFor says what an entry, as it stands, means for whoever would send, and
+// why: a stable code, with detail after a colon.
+func standsFor(e ledger.Entry) (ledger.Send, string) {
+	switch e.State {
+	case ledger.StateSettled:
+		switch {
+		case ledger.ReasonCode(e.Reason) == "superseded":
+			return ledger.SendNo, e.Reason
+		case e.Outcome == ledger.OutcomeApplied && e.RemoteID != "":
+			return ledger.SendNo, "settled: it was done, as " + e.RemoteID
+		case e.Outcome == ledger.OutcomeApplied:
+			return ledger.SendNo, "settled: it was done"
+		}
+		return ledger.SendNo, fmt.Sprintf("settled: %s, %s", e.Outcome, e.Reason)
+	case ledger.StateEscalated:
+		return ledger.SendNo, fmt.Sprintf("escalated: %s decides, %s", e.Owner, e.Reason)
+	case ledger.StateInFlight:
+		return ledger.SendWait, "effect_unknown: an attempt began at " + e.LastTriedAt.UTC().Format(time.RFC3339) + ofRun(e) + " and has no result yet"
+	case ledger.StateAmbiguous:
+		return ledger.SendWait, "effect_unknown: nobody knows yet whether it happened" + ofRun(e)
+	}
+	return ledger.SendWait, e.Reason
+}
+
+// ofRun names the run that an entry came from.
+func ofRun(e ledger.Entry) string {
+	if e.RunID == "" {
+		return ""
+	}
+	return " in run " + e.RunID
+}
