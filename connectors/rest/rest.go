@@ -112,13 +112,16 @@ func (c *Connector) operation(name string) (*operation, error) {
 func (c *Connector) text(s string) string { return c.mask.Load().Text(s) }
 func (c *Connector) line(s string) string { return c.mask.Load().Line(s, maxMessage) }
 
-func (c *Connector) addSecret(s string) {
-	for {
-		old := c.mask.Load()
-		if c.mask.CompareAndSwap(old, old.With(s)) {
-			return
-		}
-	}
+// keptTokens is how many tokens are masked beside the credentials: the present
+// one and those that an answer under way may still repeat. Older ones are dead.
+const keptTokens = 4
+
+// maskToken masks a token from now on. The caller has the turn of the tokens.
+func (c *Connector) maskToken(token string) {
+	t := &c.tokens
+	t.recent = append(t.recent, token)
+	t.recent = t.recent[max(0, len(t.recent)-keptTokens):]
+	c.mask.Store(c.secrets.With(t.recent...))
 }
 
 // wait blocks until the lane allows one more call.
