@@ -266,9 +266,10 @@ func (a *auth) dynamic() bool { return a.login != nil || a.oauth2 != nil }
 // tokens holds the present token. One call asks for a new one; the others wait
 // for it, as long as their context lets them.
 type tokens struct {
-	turn  chan struct{} // holds one value: whoever takes it owns the rest
-	token string
-	until time.Time
+	turn   chan struct{} // holds one value: whoever takes it owns the rest
+	token  string
+	until  time.Time
+	recent []string // the last ones given, masked in all texts
 }
 
 // authorize adds the credentials to a request, and returns the token used, to
@@ -360,7 +361,7 @@ func (c *Connector) renew(ctx context.Context) *connectors.Error {
 	}
 	c.tokens.token = token
 	c.tokens.until = time.Now().Add(lasts - min(renewBefore, lasts/2))
-	c.addSecret(token)
+	c.maskToken(token)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -274,5 +275,33 @@ func TestProbe(t *testing.T) {
 	}
 	if _, err := mustOpen(t, sys.URL, oneLookup).Probe(context.Background()); err == nil {
 		t.Error("a definition without probe answers")
+	}
+}
+
+func TestTokensOfLateAreMaskedAndOldOnesAreLetGo(t *testing.T) {
+	sys := newSystem(t)
+	var given []string
+	sys.do("POST /token", func(w http.ResponseWriter, _ *http.Request, _ string) {
+		given = append(given, rand.Text())
+		fmt.Fprintf(w, `{"access_token":%q,"expires_in":1}`, given[len(given)-1])
+	})
+	sys.do("GET /one/k1", func(w http.ResponseWriter, r *http.Request, _ string) {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(w, `{"message":"%s is over"}`, r.Header.Get("Authorization"))
+	})
+	c := mustOpen(t, sys.URL, `auth = { oauth2 = { grant = "client_credentials", token_url = "`+sys.URL+`/token", client_id = "client-1", client_secret = "client-secret" } }`+oneLookup)
+	for range 10 {
+		if _, e := ask(t, c, "one", "k1"); e == nil || strings.Contains(e.Message, given[len(given)-1]) {
+			t.Errorf("%v", e)
+		}
+	}
+	text := strings.Join(given, " ")
+	for i, token := range given {
+		if masked := !strings.Contains(c.text(text), token); masked != (i >= len(given)-keptTokens) {
+			t.Errorf("token %d of %d: masked is %v", i+1, len(given), masked)
+		}
+	}
+	if masked := c.text("client-secret"); masked == "client-secret" {
+		t.Error("the credential is masked no more")
 	}
 }

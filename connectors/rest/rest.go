@@ -49,7 +49,8 @@ type Connector struct {
 	def     *definition
 	http    *httpclient.Client
 	pacer   connectors.Pacer
-	mask    atomic.Pointer[redact.Masker]
+	secrets *redact.Masker                // knows the credentials
+	mask    atomic.Pointer[redact.Masker] // and the tokens of late
 	tokens  tokens
 	sizes   sizes
 	reserve reserve
@@ -75,7 +76,8 @@ func Open(cfg connectors.Config) (*Connector, error) {
 	c := &Connector{def: def, pacer: cfg.Pacer}
 	c.tokens.turn = make(chan struct{}, 1)
 	c.tokens.turn <- struct{}{}
-	c.mask.Store(redact.New(append(slices.Clone(def.secrets), def.hidden...)...))
+	c.secrets = redact.New(append(slices.Clone(def.secrets), def.hidden...)...)
+	c.mask.Store(c.secrets)
 	c.http = httpclient.New(httpclient.Config{UserAgent: agent(), Mask: c.text})
 	return c, nil
 }
