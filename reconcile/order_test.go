@@ -217,6 +217,39 @@ func TestChangesOfOneRecord(t *testing.T) {
 				}
 			}
 		},
+		"an imported ledger numbers them anew: the order is that in which they came": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open, repeatable)
+			from := w.store
+			w.store = openLedger(t, "sqlite:"+t.TempDir()+"/from.db", w.clock)
+			w.report(change(w.line("z", unsent)))
+			w.clock.advance(time.Second)
+			w.report(change(w.line("a", unsent)))
+			var exported []ledger.Record
+			for _, k := range []string{"a", "z"} { // as export lists them
+				st, err := w.store.Entry(context.Background(), k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				line, err := ledger.MarshalRecord(st, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rec, errs := ledger.ParseRecord(line, ledger.ParseOptions{Now: w.clock.Now(), Restore: true})
+				if len(errs) > 0 {
+					t.Fatal(errs)
+				}
+				exported = append(exported, rec)
+			}
+			w.store = from
+			if _, err := w.rec.Record(context.Background(), w.store, exported); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.advance(time.Minute)
+			w.pass()
+			if got := w.sentKeys(); got != "z a" {
+				t.Errorf("sent: %s, want z a", got)
+			}
+		},
 		"a change without order is held up by nothing": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			w.report(change(w.line("older", unsent)))

@@ -280,6 +280,11 @@ func recordOf(e ledger.Entry, op connectors.Operation) string {
 	return e.Connector + "\x00" + e.Operation + "\x00" + e.RecordID
 }
 
+// byAge compares entries by when they came, the oldest first.
+func byAge(a, b ledger.Entry) int {
+	return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.ID, b.ID))
+}
+
 // inOrder waits for an entry's turn: the changes of one outside record that are
 // due in this pass go one after the other. Of an entry that has one (not nil)
 // the siblings have to be read again, since an older change must not follow a
@@ -326,7 +331,7 @@ func byRecord(j job) job {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(place[a], place[b]), cmp.Compare(j.es[a].Entry.ID, j.es[b].Entry.ID))
+		return cmp.Or(cmp.Compare(place[a], place[b]), byAge(j.es[a].Entry, j.es[b].Entry))
 	})
 	es, ls := make([]ledger.Stored, len(order)), make([]ledger.Lease, len(order))
 	for i, at := range order {
@@ -352,7 +357,7 @@ func (r *run) wouldSend(st *stage, c candidate, e, next ledger.Entry, set Settin
 	r.mu.Lock()
 	record := recordOf(e, set.Op)
 	newer, held := r.wouldChange[record], r.wouldHold[e.OutcomeKey]
-	superseded := record != "" && newer.ID > e.ID
+	superseded := record != "" && byAge(newer, e) > 0
 	if !superseded && !held {
 		r.wouldHold[e.OutcomeKey] = e.OutcomeKey != ""
 		r.wouldChange[record] = e

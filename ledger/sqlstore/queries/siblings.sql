@@ -8,6 +8,13 @@ l.connector = e.connector AND l.operation = e.operation
 -- fragment: same content
 substr(l.payload_digest, 1, 16) = substr(e.payload_digest, 1, 16) AND l.payload_digest = e.payload_digest
 
+-- fragment: l is newer
+-- By when they came; the numbers of a ledger that was imported say nothing.
+(l.received_at, l.id) > (e.received_at, e.id)
+
+-- fragment: l is older
+(l.received_at, l.id) < (e.received_at, e.id)
+
 -- fragment: sent or applied
 -- A change l, or perhaps.
 (l.send_count > 0 OR l.effect <> 'not_done' OR l.state = 'in_flight' OR l.outcome = 'applied')
@@ -26,7 +33,7 @@ EXISTS (SELECT 1
           FROM entry AS e
           JOIN meta AS o ON {ordered}
           JOIN entry AS l ON {same record}
-         WHERE e.id = entry.id AND (l.id > e.id AND {sent or applied} OR l.id < e.id AND {may still land}))
+         WHERE e.id = entry.id AND ({l is newer} AND {sent or applied} OR {l is older} AND {may still land}))
 
 -- name: siblings
 -- By outcome: all of them, but no more than fifty an entry, those first that
@@ -48,7 +55,7 @@ SELECT e.id, 'look_alike', {sibling columns}, 0
   FROM entry AS e
   JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
          WHERE {same record} AND {same content} AND l.settled_at = 0 AND l.id <> e.id
-           AND (l.id < e.id OR l.effect <> 'not_done' AND l.state NOT IN ('retryable', 'ready')) LIMIT 1)
+           AND ({l is older} OR l.effect <> 'not_done' AND l.state NOT IN ('retryable', 'ready')) LIMIT 1)
  WHERE e.id {any id} AND e.outcome_key = ''
 UNION ALL
 -- Applied since this one came: it was open then.
@@ -64,8 +71,8 @@ UNION ALL
 SELECT e.id, 'record', {sibling columns}, 0
   FROM entry AS e
   JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
-         WHERE {same record} AND l.id > e.id AND {sent or applied}
-         ORDER BY l.id DESC LIMIT 1)
+         WHERE {same record} AND {l is newer} AND {sent or applied}
+         ORDER BY l.received_at DESC, l.id DESC LIMIT 1)
  WHERE e.id {any id} AND e.record_id <> ''
 UNION ALL
 -- Older on the same record, where that matters, and perhaps on its way.
@@ -74,5 +81,5 @@ SELECT e.id, 'earlier', {sibling columns}, 0
   CROSS JOIN t
   JOIN meta AS o ON {ordered}
   JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
-         WHERE {same record} AND l.id < e.id AND {may still land} LIMIT 1)
+         WHERE {same record} AND {l is older} AND {may still land} LIMIT 1)
  WHERE e.id {any id}
