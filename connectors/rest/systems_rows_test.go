@@ -1,6 +1,10 @@
 package rest
 
-import "github.com/recovery-ledger/reconcile/connectors"
+import (
+	"strings"
+
+	"github.com/recovery-ledger/reconcile/connectors"
+)
 
 // systemRows says what each real system answers, as far as that is known, and
 // what the connector makes of it. Codes and texts whose source is weak only
@@ -279,9 +283,12 @@ var xeroRows = func() map[string]row {
 	)
 	hit := says(list, 200, `{"Id":"x","Status":"OK","Invoices":[`+inv+`]}`)
 	return map[string]row{
-		"found":                             {look("invoice.create", withPayload(`{"Invoices":[{"Total":19.9,"Contact":{"ContactID":"c-1"}}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1", []string{asked, read}},
-		"another total":                     {look("invoice.create", withPayload(`{"Invoices":[{"Total":20}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1 differs", nil},
-		"none":                              {look("invoice.create"), []exchange{says(list, 200, `{"Invoices":[]}`)}, "none", []string{asked}},
+		"found":         {look("invoice.create", withPayload(`{"Invoices":[{"Total":19.9,"Contact":{"ContactID":"c-1"}}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1", []string{asked, read}},
+		"another total": {look("invoice.create", withPayload(`{"Invoices":[{"Total":20}]}`)), []exchange{hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1 differs", nil},
+		"none":          {look("invoice.create"), []exchange{says(list, 200, `{"Invoices":[]}`)}, "none", []string{asked}},
+		"two of them": {look("invoice.create"), []exchange{says(list, 200, `{"Invoices":[`+inv+`,{"InvoiceID":"inv-2","InvoiceNumber":"<1>","Status":"DRAFT"}]}`), says(read, 200, `{"Invoices":[`+inv+`]}`),
+			says("GET /api.xro/2.0/Invoices/inv-2", 200, `{"Invoices":[{"InvoiceID":"inv-2","InvoiceNumber":"<1>","Status":"DRAFT"}]}`)}, "applied inv-1, applied inv-2", nil},
+		"on the second page of a hundred":   {look("invoice.create"), []exchange{says(list, 200, `{"Invoices":[`+strings.TrimSuffix(strings.Repeat(`{"InvoiceID":"x","InvoiceNumber":"other"},`, 100), ",")+`]}`), hit, says(read, 200, `{"Invoices":[`+inv+`]}`)}, "applied inv-1, 100 strangers", nil},
 		"voided since":                      {look("invoice.create"), []exchange{hit, says(read, 200, `{"Invoices":[{"InvoiceID":"inv-1","InvoiceNumber":"<1>","Status":"VOIDED"}]}`)}, "reversed inv-1", nil},
 		"no list at all":                    {look("invoice.create"), []exchange{says(list, 200, `{"Status":"OK"}`)}, "could not ask: malformed", nil},
 		"the minute":                        {look("invoice.create"), []exchange{says(list, 429, ``, "X-Rate-Limit-Problem", "minute", "Retry-After", "22", "X-MinLimit-Remaining", "0")}, "could not ask: rate_limit wait 22s", nil},
@@ -319,9 +326,11 @@ var quickbooksRows = func() map[string]row {
 	}
 	hit := says(query, 200, `{"QueryResponse":{"Invoice":[`+inv+`],"startPosition":1,"maxResults":1},"time":"x"}`)
 	return map[string]row{
-		"found":                        {look("invoice.create", withPayload(body)), []exchange{hit, says(read, 200, `{"Invoice":`+inv+`}`)}, "applied 129", []string{asked, read + "?minorversion=75"}},
-		"none has no member":           {look("invoice.create"), []exchange{says(query, 200, `{"QueryResponse":{},"time":"x"}`)}, "none", []string{asked}},
-		"no answer to the query":       {look("invoice.create"), []exchange{says(query, 200, `{"time":"x"}`)}, "could not ask: malformed", nil},
+		"found":                  {look("invoice.create", withPayload(body)), []exchange{hit, says(read, 200, `{"Invoice":`+inv+`}`)}, "applied 129", []string{asked, read + "?minorversion=75"}},
+		"none has no member":     {look("invoice.create"), []exchange{says(query, 200, `{"QueryResponse":{},"time":"x"}`)}, "none", []string{asked}},
+		"no answer to the query": {look("invoice.create"), []exchange{says(query, 200, `{"time":"x"}`)}, "could not ask: malformed", nil},
+		"two of them": {look("invoice.create"), []exchange{says(query, 200, `{"QueryResponse":{"Invoice":[`+inv+`,{"Id":"130","DocNumber":"<1>"}]}}`), says(read, 200, `{"Invoice":`+inv+`}`),
+			says("GET "+base+"/invoice/130", 200, `{"Invoice":{"Id":"130","DocNumber":"<1>"}}`)}, "applied 129, applied 130", nil},
 		"deleted since, told in a 400": {look("invoice.create"), []exchange{hit, says(read, 400, fault("ValidationFault", "610"))}, "reversed 129", nil},
 		"deleted since, told in a 200": {look("invoice.create"), []exchange{hit, says(read, 200, fault("ValidationFault", "610"))}, "reversed 129", nil},
 		"a fault in a 200":             {look("invoice.create"), []exchange{says(query, 200, fault("SystemFault", "10000"))}, "could not ask: server_error", nil},
@@ -396,7 +405,9 @@ var jiraRows = func() map[string]row {
 		"none":  {look("issue.create"), []exchange{says(search, 200, `{"issues":[],"isLast":true}`)}, "none", []string{asked}},
 		"on the next page": {look("issue.create"), []exchange{says(search, 200, `{"issues":[],"nextPageToken":"t2"}`), hit, one}, "applied 10001",
 			[]string{asked, search + ` {"fields":["labels","status","summary"],"jql":"project = OPS AND labels = \"<1>\"","maxResults":100,"nextPageToken":"t2"}`, read + "?fields=labels%2Cstatus%2Csummary"}},
-		"deleted since":              {look("issue.create"), []exchange{hit, says(read, 404, `{"errorMessages":["Issue does not exist or you do not have permission to see it."],"errors":{}}`)}, "reversed 10001", nil},
+		"deleted since": {look("issue.create"), []exchange{hit, says(read, 404, `{"errorMessages":["Issue does not exist or you do not have permission to see it."],"errors":{}}`)}, "reversed 10001", nil},
+		"two of them": {look("issue.create"), []exchange{says(search, 200, `{"issues":[`+issue+`,{"id":"10002","fields":{"labels":["<1>"]}}],"isLast":true}`), one,
+			says("GET /rest/api/3/issue/10002", 200, `{"id":"10002","fields":{"labels":["<1>"],"status":{"statusCategory":{"key":"done"}}}}`)}, "applied 10001, applied 10002", nil},
 		"a label in other case":      {look("issue.create"), []exchange{says(search, 200, `{"issues":[{"id":"10002","fields":{"labels":["RUN:1"]}}],"isLast":true}`)}, "1 strangers", nil},
 		"a wrong query":              {look("issue.create"), []exchange{says(search, 400, `{"errorMessages":["Error in the JQL Query"],"errors":{}}`)}, "could not ask: validation", nil},
 		"a burst":                    {look("issue.create"), []exchange{says(search, 429, ``, "RateLimit-Reason", "jira-burst-based", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "2026-10-01T23:00:12Z")}, "could not ask: rate_limit wait 12s", nil},
@@ -485,6 +496,7 @@ var paypalRows = func() map[string]row {
 		"money in the report":             {look("order.capture", ofRecord("5O190127TN364715T")), []exchange{says(report, 200, `{"transaction_details":[`+money("else", "S")+`,`+money("<1>", "S")+`],"total_items":2,"total_pages":1,"page":1}`)}, "applied T-1", []string{asked}},
 		"money under way":                 {look("order.capture", ofRecord("5O190127TN364715T")), []exchange{says(report, 200, `{"transaction_details":[`+money("<1>", "P")+`],"total_items":1,"total_pages":1}`)}, "pending T-1", nil},
 		"money refused":                   {look("order.capture", ofRecord("5O190127TN364715T")), []exchange{says(report, 200, `{"transaction_details":[`+money("<1>", "D")+`],"total_items":1,"total_pages":1}`)}, "rejected T-1", nil},
+		"money taken twice":               {look("order.capture", ofRecord("5O190127TN364715T")), []exchange{says(report, 200, `{"transaction_details":[`+money("<1>", "S")+`,{"transaction_info":{"transaction_id":"T-2","transaction_status":"S","custom_field":"<1>"}}],"total_items":2,"total_pages":1}`)}, "applied T-1, applied T-2", nil},
 		"no money on two pages":           {look("order.capture", ofRecord("5O190127TN364715T")), []exchange{says(report, 200, `{"transaction_details":[`+money("else", "S")+`],"total_items":2,"total_pages":2}`), says(report, 200, `{"transaction_details":[`+money("more", "S")+`],"total_items":2,"total_pages":2}`)}, "none", nil},
 		"no money at all":                 {look("order.capture", ofRecord("5O190127TN364715T")), []exchange{says(report, 200, `{"transaction_details":[],"total_items":0,"total_pages":0}`)}, "none", nil},
 		"an invoice":                      {look("invoice.create"), []exchange{says(search, 200, `{"items":[{"id":"INV2-1","status":"DRAFT","detail":{"reference":"<1>"}}],"total_items":1,"total_pages":1}`), says(invoice, 200, `{"id":"INV2-1","status":"SENT","detail":{"reference":"<1>","currency_code":"EUR"}}`)}, "applied INV2-1", []string{search + `?page=1&page_size=100&total_required=true {"reference":"<1>"}`, invoice}},

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -456,5 +457,111 @@ func TestRealSystems(t *testing.T) {
 				checkAgainstSpecs(t, system, requests)
 			})
 		}
+	}
+}
+
+func TestHowLateRealSystemsShowARecord(t *testing.T) {
+	const none = connectors.LookupNone
+	for name, want := range map[string]struct {
+		lookup         connectors.LookupKind
+		batch          int
+		visible, keeps time.Duration // until a record is shown, and a key remembered
+		back           time.Duration
+	}{
+		"hubspot contact.create":       {connectors.LookupBatch, 100, 2 * time.Minute, 0, 0},
+		"salesforce lead.create":       {connectors.LookupBatch, 200, 2 * time.Minute, 0, 14 * 24 * time.Hour},
+		"stripe payment_intent.create": {connectors.LookupBatch, 10, 0, 24 * time.Hour, 0}, // the list has the last word, and does not lag
+		"zendesk ticket.create":        {connectors.LookupBatch, 50, 12 * time.Minute, 2 * time.Hour, 30 * 24 * time.Hour},
+		"xero invoice.create":          {connectors.LookupBatch, 100, 2 * time.Minute, 6 * time.Minute, 0},
+		"quickbooks invoice.create":    {connectors.LookupBatch, 30, 2 * time.Minute, 0, 0},
+		"shopify order.create":         {connectors.LookupSingle, 1, 2 * time.Minute, 0, 0},
+		"jira issue.create":            {connectors.LookupBatch, 50, 10 * time.Minute, 0, 0},
+		"google event.create":          {connectors.LookupBatch, 1000, 2 * time.Minute, 0, 0},
+		"paypal order.create":          {none, 1, 2 * time.Minute, 6 * time.Hour, 0},
+		"paypal order.capture":         {connectors.LookupBatch, 1000, 3 * time.Hour, 6 * time.Hour, 1090 * 24 * time.Hour},
+		"paypal payout.create":         {none, 1, 2 * time.Minute, 30 * 24 * time.Hour, 0},
+		"pocketbase record.create":     {connectors.LookupBatch, 50, 0, 0, 0},
+	} {
+		system, operation, _ := strings.Cut(name, " ")
+		o, ok := openSystem(t, system).Info().Operation(operation)
+		if !ok || o.Lookup != want.lookup || o.BatchMax != want.batch || o.VisibleWithin != want.visible || o.KeepsKey != want.keeps || o.LooksBack != want.back {
+			t.Errorf("%s: %s of %d, visible within %s, keeps a key %s, looks back %s", name, o.Lookup, o.BatchMax, o.VisibleWithin, o.KeepsKey, o.LooksBack)
+		}
+	}
+}
+
+func TestKeysOfRealSystems(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for name, tc := range map[string]struct {
+		action, like string // of the key; "" for the action key itself
+	}{
+		"hubspot contact.create":         {"run:8f2/create contact é", ""},
+		"hubspot deal.create":            {long, `^[0-9a-v]{26}$`},
+		"salesforce lead.create":         {"run:1", `^[0-9a-v]{26}$`},
+		"stripe payment_intent.create":   {"run:1", ""},
+		"stripe payment.charge":          {"it's", `^[0-9a-v]{26}$`}, // a quote ends the search's text
+		"stripe invoice.create":          {long, `^[0-9a-v]{26}$`},   // 500 in metadata, 255 as a key
+		"zendesk ticket.create":          {"run:1", ""},
+		"zendesk ticket.update":          {"run,1", ""},
+		"xero invoice.create":            {"run,1", `^[0-9a-v]{26}$`}, // a comma parts the list
+		"quickbooks invoice.create":      {"run:1", `^[0-9a-v]{21}$`},
+		"shopify customer.set":           {"run:1", `^[0-9a-v]{26}$`},
+		"jira issue.create":              {"run 1", `^[0-9a-v]{26}$`}, // a label has no blanks
+		"google event.create":            {"run:1", `^[0-9a-v]{26}$`},
+		"paypal order.create":            {strings.Repeat("x", 109), `^[0-9a-v]{26}$`},
+		"paypal invoice.create":          {strings.Repeat("x", 120), ""},
+		"paypal payout.create":           {strings.Repeat("x", 128), `^[0-9a-v]{26}$`},
+		"pocketbase record.create":       {`run\1`, `^[0-9a-v]{26}$`},
+		"pocketbase record.create again": {`it's "run" 1`, ""},
+	} {
+		system, operation, _ := strings.Cut(strings.TrimSuffix(name, " again"), " ")
+		c := openSystem(t, system)
+		key, derived, err := c.DeriveKey(operation, tc.action, 0)
+		if tc.like == "" && (key != tc.action || derived) || tc.like != "" && (!derived || !regexp.MustCompile(tc.like).MatchString(key)) || err != nil {
+			t.Errorf("%s: %q travels as %q (%v, %v)", name, tc.action, key, derived, err)
+		}
+		if err := c.CheckKey(operation, key); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		next, derived, err := c.DeriveKey(operation, tc.action, 1)
+		if err != nil || !derived || next == key || c.CheckKey(operation, next) != nil {
+			t.Errorf("%s: the key after it is %q (%v)", name, next, err)
+		}
+	}
+}
+
+func TestPayloadsThatCouldNeverBeFoundAgain(t *testing.T) {
+	for name, payloads := range map[string][2]string{ // as it should be, and without our key
+		"hubspot contact.create":       {`{"properties":{"action_key":"<1>"}}`, `{"properties":{"email":"a@example.org"}}`},
+		"stripe payment_intent.create": {`{"amount":1,"metadata":{"action_key":"<1>"}}`, `{"amount":1,"metadata":{"order":"<1>"}}`},
+		"zendesk ticket.create":        {`{"ticket":{"external_id":"<1>"}}`, `{"ticket":{"subject":"<1>"}}`},
+		"xero invoice.create":          {`{"Invoices":[{"InvoiceNumber":"<1>"}]}`, `{"Invoices":[{"Reference":"<1>"}]}`},
+		"quickbooks invoice.create":    {`{"DocNumber":"<1>"}`, `{"PrivateNote":"<1>"}`},
+		"shopify order.create":         {`{"metafields":[{"key":"other","value":"x"},{"key":"action_key","value":"<1>"}]}`, `{"metafields":[{"key":"other","value":"<1>"}]}`},
+		"jira issue.create":            {`{"fields":{"labels":["a","<1>"]}}`, `{"fields":{"summary":"<1>","labels":["a"]}}`},
+		"google event.create":          {`{"id":"<1>"}`, `{"summary":"<1>"}`},
+		"paypal invoice.create":        {`{"detail":{"reference":"<1>"}}`, `{"detail":{"note":"<1>"}}`},
+		"pocketbase record.create":     {`{"action_key":"<1>"}`, `{"title":"<1>"}`},
+	} {
+		system, operation, _ := strings.Cut(name, " ")
+		c := openSystem(t, system)
+		key, _, err := c.DeriveKey(operation, "run:1", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, payload := range payloads {
+			payload = strings.ReplaceAll(payload, "<1>", key)
+			findable, sendable, why := c.CheckPayload(operation, []string{key}, []byte(payload))
+			if want := i == 0; findable != want || sendable != want || (why == "") != want {
+				t.Errorf("%s: %s: findable %v, sendable %v, %q", name, payload, findable, sendable, why)
+			}
+		}
+	}
+	// An upsert by our key needs it nowhere in the payload, but takes only what
+	// the request carries.
+	c := openSystem(t, "hubspot")
+	payload := []byte(`{"properties":{"action_key":"run:1"},"associations":[]}`)
+	if findable, sendable, why := c.CheckPayload("contact.upsert", []string{"run:1"}, payload); !findable || sendable || !strings.Contains(why, `"associations"`) {
+		t.Errorf("findable %v, sendable %v, %q", findable, sendable, why)
 	}
 }
