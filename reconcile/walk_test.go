@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,13 +113,42 @@ func walk(t *testing.T, seed uint64) {
 	}
 
 	var keys []string
+	waiting := map[string]string{} // intents that were answered wait, as they were put
+	// declare asks before it acts, and acts within what it promised where it may.
+	declare := func(k, line string) {
+		by := upTo(r, 10*time.Minute)
+		asking := *w.rec
+		asking.Answers = true
+		rec, errs := ledger.ParseRecord([]byte(strings.Replace(line, `"owner"`, fmt.Sprintf(`"send_by":%q,"owner"`, w.clock.Now().Add(by).Format(time.RFC3339Nano)), 1)), ledger.ParseOptions{Now: w.clock.Now()})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		out, err := asking.Record(context.Background(), w.store, []ledger.Record{rec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(waiting, k)
+		switch out[0].Send {
+		case ledger.SendWait:
+			waiting[k] = line
+		case ledger.SendYes:
+			sys.mu.Lock()
+			once(k)
+			if r.IntN(2) == 0 {
+				sys.makeLocked(k, fmt.Sprintf("id-%d", len(sys.objects)+1), func(o *object) { o.madeAt = w.clock.Now().Add(by + upTo(r, sys.op.LandsWithin)) })
+			}
+			sys.mu.Unlock()
+			remembered[k] = sys.effects(k) > 0
+		}
+	}
 	said := map[string]bool{} // a person said what became of it
 	locked := func(f func()) { sys.mu.Lock(); defer sys.mu.Unlock(); f() }
 	report := func() {
 		k := fmt.Sprintf("run_%d:create", len(keys))
 		keys = append(keys, k)
 		line := ""
-		switch r.IntN(5) {
+		kind := r.IntN(6)
+		switch kind {
 		case 0, 1:
 			locked(func() {
 				if r.IntN(2) == 0 {
@@ -137,10 +168,17 @@ func walk(t *testing.T, seed uint64) {
 			line = w.line(k, fmt.Sprintf(`"status":"started","send_by":%q`, w.clock.Now().Add(by).Format(time.RFC3339Nano)))
 		case 4:
 			line = strings.Replace(w.line(k, limited), `"owner"`, fmt.Sprintf(`"driver":"platform","driver_until":%q,"owner"`, w.clock.Now().Add(upTo(r, time.Hour)).Format(time.RFC3339)), 1)
+		case 5:
+			line, _, _ = strings.Cut(w.line(k, limited), `,"attempts":`)
+			line += "}"
 		}
 		if seed%2 == 0 {
 			outcome[k] = fmt.Sprint("o-", len(keys)/3)
 			line = sibling(line, outcome[k])
+		}
+		if kind == 5 {
+			declare(k, line)
+			return
 		}
 		remembered[k] = sys.effects(k) > 0
 		w.report(line)
@@ -186,6 +224,9 @@ func walk(t *testing.T, seed uint64) {
 			press()
 		case n == 3:
 			w.engine = w.newEngine(fmt.Sprint("engine ", r.Int64()), w.store) // started again
+		case n < 6 && len(waiting) > 0:
+			k := slices.Min(slices.Collect(maps.Keys(waiting)))
+			declare(k, waiting[k])
 		}
 		w.pass(reconcile.PassOptions{Limit: oneOf(r, 0, 0, 2)})
 		w.clock.advance(oneOf(r, upTo(r, time.Minute), upTo(r, 5*time.Minute), upTo(r, time.Hour)))

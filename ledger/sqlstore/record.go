@@ -238,6 +238,7 @@ type batch struct {
 	now     time.Time
 	ids     []int64 // not used yet
 	raise   bool    // raise tokens in any case
+	goesOn  bool    // decided by Recording.Then, which gives the history itself
 	entries map[string]*pending
 	used    map[keyUse]string // provider keys of this batch, and by whom
 
@@ -363,9 +364,10 @@ func (b *batch) change(p *pending, next ledger.Entry, d ledger.Recording) {
 		p.raised = true
 	}
 	rows := d.History
-	if d.Then != nil {
+	switch {
+	case d.Then != nil:
 		rows = nil
-	} else if len(rows) == 0 && ledger.LeavesHistory(before, next) {
+	case len(rows) == 0 && !b.goesOn && ledger.LeavesHistory(before, next):
 		actor := importActor
 		if b.raise {
 			actor = defaultActor

@@ -70,6 +70,7 @@ func inTheWay(e ledger.Entry) []string {
 // goOnWith decides those that are not in each other's way.
 func (s *Store) goOnWith(ctx context.Context, tx *txn, now time.Time, round []asked, held map[string]string) error {
 	b := newBatch(now, nil, len(round))
+	b.goesOn = true
 	ids := make([]int64, len(round))
 	for i, a := range round {
 		a.p.stand()
