@@ -92,3 +92,45 @@ type ReasonCount struct {
 	SampleKey    string    // action key of the youngest entry counted
 	RulesVersion int       // of the normaliser that made the text
 }
+
+// DuplicateColumns lists by what Duplicates can describe an entry.
+func DuplicateColumns() []string { return slices.Clone(recordColumns) }
+
+// Duplicate is an entry that was flagged in a window as one whose outcome came
+// about twice, or another entry of the same outcome.
+type Duplicate struct {
+	By         []string // of the flagged entry, in the order of ReportWindow.By
+	ActionKey  string
+	OutcomeKey string
+	FlaggedAt  time.Time // zero: flagged at another time, and here as the other one of Of
+	Of         string    // action key of the entry whose other one this is; "" for a flagged one
+	Reason     string    // with which it was flagged
+	Open       bool      // the flag was open at AsOf
+	// What is known of it; what came after AsOf is for the reader to leave out.
+	Attempts []Attempt
+	Evidence []Evidence
+}
+
+// RecoveryColumns lists what RecoveryCounts can group by.
+func RecoveryColumns() []string { return OutcomeColumns() }
+
+// RecoveryCount counts what became of the entries received in a window that
+// share the values of By, as they stood at AsOf. docs/reports.md says what each
+// figure means. Percentiles are by nearest rank: a value that occurred.
+type RecoveryCount struct {
+	By          []string
+	Entries     int
+	Tried       int // those whose first attempt ended, or whose answer is lost
+	FirstFailed int // of Tried: those whose first attempt was no success
+	Retried     int // of FirstFailed: those with a further attempt
+	Recovered   int // of Retried: those applied, without a person saying so
+	Applied     int
+	Attempts    int // of those applied
+	Ended       int // settled
+	Failed      int // of Ended: not applied, other than blocked by a check
+	Prevented   int // applied, and known only by a look: a resend would have been a second one
+
+	RecoverTimed, SettleTimed int // how many the times below are of
+	RecoverP50, RecoverP95    time.Duration
+	SettleP50, SettleP95      time.Duration
+}

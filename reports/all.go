@@ -7,6 +7,7 @@ type Store interface {
 	OutcomeStore
 	ReasonStore
 	QueueStore
+	DuplicateStore // and RecoveryStore
 }
 
 // Spec is a report that can be asked for by name.
@@ -23,7 +24,11 @@ func All() []Spec {
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Outcomes(ctx, s, p) }},
 		{"reasons", "why attempts failed: how often, in which versions, and what that suggests",
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Reasons(ctx, s, p) }},
+		{"recovery", "how much failed at first, how much of that recovered, and how long it took",
+			func(ctx context.Context, s Store, p Params) (*Report, error) { return Recovery(ctx, s, p) }},
 		{"queue", "what waits for a person or a condition, by owner: since when, what is overdue, what is due next",
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Queue(ctx, s, p) }},
+		{"duplicates", "outcomes that came about twice, and how many duplicates were prevented",
+			func(ctx context.Context, s Store, p Params) (*Report, error) { return Duplicates(ctx, s, p) }},
 	}
 }

@@ -195,7 +195,7 @@ func (r *Report) json(w io.Writer) error {
 
 // table writes the heading, the rows, and how many there are.
 func (r *Report) table(w io.Writer, width int) error {
-	if _, err := fmt.Fprintf(w, "%s\n\n", r.heading()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n\n", render.Wrap(r.heading(), width)); err != nil {
 		return err
 	}
 	if len(r.Rows) > 0 {
@@ -207,8 +207,12 @@ func (r *Report) table(w io.Writer, width int) error {
 			return err
 		}
 	}
-	_, err := io.WriteString(w, r.footing())
-	return err
+	for _, line := range r.footing() {
+		if _, err := io.WriteString(w, render.Wrap(line, width)+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // heading says what the report covers, in the reader's zone.
@@ -227,20 +231,20 @@ func (r *Report) heading() string {
 	return s
 }
 
-// footing says how many rows there are, the totals and the notes.
-func (r *Report) footing() string {
+// footing says how many rows there are, the totals and the notes, a line each.
+func (r *Report) footing() []string {
 	s := strconv.Itoa(len(r.Rows)) + " rows"
 	if len(r.Rows) == 1 {
 		s = "1 row"
 	}
-	if len(r.Rows) > 0 {
+	if len(r.Rows) > 0 || slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Count != 0 }) {
 		for _, t := range r.Totals {
 			s += fmt.Sprintf(", %s %d", t.Name, t.Count)
 		}
 	}
-	s += "\n"
+	lines := []string{s}
 	for _, n := range r.Notes {
-		s += render.Visible(n) + "\n"
+		lines = append(lines, render.Visible(n))
 	}
-	return s
+	return lines
 }

@@ -30,6 +30,8 @@ type counted struct {
 	outcomes []ledger.OutcomeCount
 	reasons  []ledger.ReasonCount
 	queue    []ledger.QueueCount
+	recovery []ledger.RecoveryCount
+	twice    []ledger.Duplicate
 	asked    ledger.ReportWindow
 	err      error
 }
@@ -47,6 +49,16 @@ func (c *counted) ReasonCounts(_ context.Context, w ledger.ReportWindow) ([]ledg
 func (c *counted) QueueCounts(_ context.Context, w ledger.ReportWindow) ([]ledger.QueueCount, error) {
 	c.asked = w
 	return c.queue, c.err
+}
+
+func (c *counted) RecoveryCounts(_ context.Context, w ledger.ReportWindow) ([]ledger.RecoveryCount, error) {
+	c.asked = w
+	return c.recovery, c.err
+}
+
+func (c *counted) Duplicates(_ context.Context, w ledger.ReportWindow) ([]ledger.Duplicate, error) {
+	c.asked = w
+	return c.twice, c.err
 }
 
 func day(d int) time.Time { return time.Date(2026, 11, d, 0, 0, 0, 0, time.UTC) }
@@ -101,6 +113,36 @@ func queueCounts(n int) []ledger.QueueCount {
 	return cs
 }
 
+func recoveryCounts(n int) []ledger.RecoveryCount {
+	var cs []ledger.RecoveryCount
+	for i := range n {
+		c := ledger.RecoveryCount{By: []string{"lead-intake", fmt.Sprint(i + 7)}, Entries: 100 + i, Tried: 96, FirstFailed: 24, Retried: 9, Recovered: 8,
+			Applied: 90, Attempts: 99, Ended: 95, Failed: 2, Prevented: 11, RecoverTimed: 19, SettleTimed: 21,
+			RecoverP50: 90 * time.Second, RecoverP95: 26 * time.Hour, SettleP50: 1234567 * time.Microsecond, SettleP95: 72 * time.Hour}
+		if i == 2 {
+			c = ledger.RecoveryCount{By: c.By, Entries: 1} // nothing to divide by
+		}
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+func duplicatesOf(n int) []ledger.Duplicate {
+	var ds []ledger.Duplicate
+	for i := range n {
+		k := fmt.Sprintf("run_%d:create-invoice", i)
+		d := ledger.Duplicate{By: []string{"invoice-run", "billing", "invoice.create"}, ActionKey: k, FlaggedAt: day(17).Add(time.Duration(i) * time.Hour), Open: i%2 == 0,
+			Attempts: []ledger.Attempt{{Effect: ledger.EffectDone, RemoteID: "inv_" + fmt.Sprint(i), EffectAt: day(17)}}}
+		ds = append(ds, d)
+		if i%3 == 1 {
+			ds[len(ds)-1].OutcomeKey = "order"
+			ds = append(ds, ledger.Duplicate{By: d.By, OutcomeKey: "order", Of: k, ActionKey: "other:" + k,
+				Attempts: []ledger.Attempt{{Effect: ledger.EffectDone, RemoteID: "inv_9" + fmt.Sprint(i), EffectAt: day(18)}}})
+		}
+	}
+	return ds
+}
+
 // made are all reports of a store, in their order.
 func made(t *testing.T, s reports.Store, p reports.Params) []*reports.Report {
 	t.Helper()
@@ -124,11 +166,14 @@ func TestGolden(t *testing.T) {
 	oddOutcome := ledger.OutcomeCount{By: []string{odd, "", "=cmd|x", "-5"}, Classes: map[ledger.ReportClass]int{ledger.ReportWaiting: 1}, Total: 1, Flagged: 1}
 	oddReason := ledger.ReasonCount{Reason: "ab", Connector: "c", Operation: "o", Text: odd, Count: 2, HighRisk: 1, SampleKey: "9912140633506421", RulesVersion: 1}
 	oddQueue := ledger.QueueCount{By: []string{odd}, Waits: ledger.WaitsFlagged, Count: 1, Flagged: 1, Oldest: day(3)}
+	oddTwice := ledger.Duplicate{By: []string{odd, "", "-5"}, ActionKey: "@k" + odd, FlaggedAt: day(17),
+		Attempts: []ledger.Attempt{{Effect: ledger.EffectDone, RemoteID: "=1+1", EffectAt: day(17)}}}
 	stores := map[string]*counted{
 		"empty":    {},
-		"ordinary": {outcomes: outcomes(3), reasons: reasonCounts(4), queue: queueCounts(3)},
-		"odd":      {outcomes: []ledger.OutcomeCount{oddOutcome}, reasons: []ledger.ReasonCount{oddReason}, queue: []ledger.QueueCount{oddQueue}},
-		"large":    {outcomes: outcomes(200), reasons: reasonCounts(200), queue: queueCounts(200)},
+		"ordinary": {outcomes: outcomes(3), reasons: reasonCounts(4), queue: queueCounts(3), recovery: recoveryCounts(3), twice: duplicatesOf(3)},
+		"odd": {outcomes: []ledger.OutcomeCount{oddOutcome}, reasons: []ledger.ReasonCount{oddReason}, queue: []ledger.QueueCount{oddQueue},
+			recovery: []ledger.RecoveryCount{{By: []string{odd, "=1+1"}, Entries: 1}}, twice: []ledger.Duplicate{oddTwice}},
+		"large": {outcomes: outcomes(200), reasons: reasonCounts(200), queue: queueCounts(200), recovery: recoveryCounts(200), twice: duplicatesOf(200)},
 	}
 	layouts := map[string]reports.Layout{
 		"terminal": {Width: 240}, "narrow": {Width: 80}, "pipe": {}, "csv": {Format: reports.FormatCSV}, "json": {Format: reports.FormatJSON},
@@ -176,7 +221,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // All formats carry the same fields and values.
 func TestFormatsAgree(t *testing.T) {
-	s := &counted{outcomes: outcomes(5), reasons: reasonCounts(5), queue: queueCounts(5)}
+	s := &counted{outcomes: outcomes(5), reasons: reasonCounts(5), queue: queueCounts(5), recovery: recoveryCounts(5), twice: duplicatesOf(5)}
 	for _, r := range made(t, s, reports.Params{Now: day(30)}) {
 		var c, j bytes.Buffer
 		if err := errors.Join(r.Write(&c, reports.Layout{Format: reports.FormatCSV}), r.Write(&j, reports.Layout{Format: reports.FormatJSON})); err != nil {

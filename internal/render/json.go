@@ -93,7 +93,8 @@ func escapeHidden(p []byte) []byte {
 }
 
 // Object is a row as a JSON object with the members in the order of the
-// columns. Zero times are null; everything else is as encoding/json has it.
+// columns. Zero times are null, and spans of time are seconds; everything else
+// is as encoding/json has it.
 type Object struct {
 	Columns []Column
 	Row     []any
@@ -114,10 +115,13 @@ func (o Object) MarshalJSON() ([]byte, error) {
 		}
 		b.WriteByte(':')
 		v := o.Row[i]
-		if t, ok := v.(time.Time); ok {
+		switch t := v.(type) {
+		case time.Time:
 			if v = t.UTC(); t.IsZero() {
 				v = nil
 			}
+		case time.Duration:
+			v = seconds(t)
 		}
 		if err := enc.Encode(v); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)

@@ -23,21 +23,25 @@ type Kind int
 
 // The kinds.
 const (
-	Text   Kind = iota // left, cut with … where the terminal is narrow
-	Key                // left, never cut: it is copied and pasted
-	Number             // right, never cut
+	Text    Kind = iota // left, cut with … where the terminal is narrow
+	Key                 // left, never cut: it is copied and pasted
+	Number              // right, never cut
+	Percent             // a share of 1, on a terminal as a percentage; right, never cut
 )
 
 // Column is one column of a table, by the name that CSV and JSON use too.
 type Column struct {
 	Name  string
 	Kind  Kind
+	Head  string // what a terminal shows instead of Name; "": Name
+	Aside bool   // left out on a terminal: what another column there is made of
 	Blank string // what a table shows for an empty cell, such as "(none)"; CSV and JSON keep it empty
 }
 
 // Rows yields rows with one value per column, or the error that ended them.
-// Values are texts (any type of kind string), integers, time.Time (zero is an
-// empty cell), []string, bool, or nil, an empty cell.
+// Values are texts (any type of kind string), numbers, time.Time (zero is an
+// empty cell), time.Duration (for machines in seconds, to the millisecond),
+// []string, bool, or nil, an empty cell.
 type Rows = iter.Seq2[[]any, error]
 
 // Slice makes Rows of a slice.
@@ -71,6 +75,10 @@ func plain(v any) string {
 		return strconv.Itoa(v)
 	case int64:
 		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case time.Duration:
+		return strconv.FormatFloat(seconds(v), 'f', -1, 64)
 	case time.Time:
 		if v.IsZero() {
 			return ""
@@ -83,6 +91,43 @@ func plain(v any) string {
 		return r.String() // a typed string's own String method may decorate it
 	}
 	return fmt.Sprint(v)
+}
+
+// seconds is a span of time for machines, to the millisecond.
+func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// Span tells a span of time to a person: "<1s", "42s", "90m", "36h", "12d", cut
+// to the unit.
+func Span(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		return "<1s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// spoken is a value as a person reads it, times relative to now.
+func spoken(c Column, v any, now time.Time) string {
+	switch v := v.(type) {
+	case time.Time:
+		return Ago(v, now)
+	case time.Duration:
+		return Span(v)
+	case float64:
+		if c.Kind == Percent {
+			return strconv.FormatFloat(v*100, 'f', 1, 64) + "%"
+		}
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return Visible(plain(v))
 }
 
 // isNumber says whether a value is a number by its type, so that its text

@@ -418,3 +418,73 @@ func FuzzTable(f *testing.F) {
 		}
 	})
 }
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", time.Microsecond: "<1s", time.Second: "1s", 119 * time.Second: "119s", 2 * time.Minute: "2m",
+		119 * time.Minute: "119m", 2 * time.Hour: "2h", 47 * time.Hour: "47h", 48 * time.Hour: "2d",
+	} {
+		if got := Span(d); got != want {
+			t.Errorf("%s: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	tests := map[string]struct {
+		line  string
+		width int
+		want  string
+	}{
+		"fits":                                  {"a b c", 5, "a b c"},
+		"no width":                              {"a b c", 0, "a b c"},
+		"broken at blanks":                      {"aa bb cc", 5, "aa bb\ncc"},
+		"a word that is too long stays whole":   {"a bbbbbbbb c", 4, "a\nbbbbbbbb\nc"},
+		"a wide character takes two of a line":  {"日本 語語", 5, "日本\n語語"},
+		"the first word is too long for a line": {"aaaaaa b", 3, "aaaaaa\nb"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Wrap(tc.line, tc.width); got != tc.want {
+				t.Errorf("%q in %d: got %q, want %q", tc.line, tc.width, got, tc.want)
+			}
+		})
+	}
+}
+
+// Rates and spans of time are for people on a terminal and for programs
+// everywhere else; what stands aside is left out there.
+func TestFiguresForPeopleAndPrograms(t *testing.T) {
+	cols := []Column{{Name: "rate", Head: "share", Kind: Percent, Blank: "-"}, {Name: "of", Kind: Number, Aside: true},
+		{Name: "seconds", Kind: Number, Blank: "-"}, {Name: "per", Kind: Number, Blank: "-"}}
+	rows := [][]any{{0.3333, 3, 90*time.Second + 1499*time.Microsecond, 1.5}, {nil, 0, nil, nil}}
+	for name, tc := range map[string]struct {
+		width int
+		want  string
+	}{
+		"terminal": {80, "share  seconds   per\n33.3%      90s  1.50\n    -        -     -\n"},
+		"pipe":     {0, "rate\tof\tseconds\tper\n0.3333\t3\t90.001\t1.5\n-\t0\t-\t-\n"},
+	} {
+		var b strings.Builder
+		if err := Table(&b, TableSpec{Columns: cols, Rows: Slice(rows), Width: tc.width}); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != tc.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, b.String(), tc.want)
+		}
+	}
+	var b strings.Builder
+	if err := CSV(&b, Names(cols), Slice(rows), CSVOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "rate,of,seconds,per\r\n0.3333,3,90.001,1.5\r\n,0,,\r\n"; b.String() != want {
+		t.Errorf("CSV %q, want %q", b.String(), want)
+	}
+	j, err := json.Marshal([]Object{{Columns: cols, Row: rows[0]}, {Columns: cols, Row: rows[1]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `[{"rate":0.3333,"of":3,"seconds":90.001,"per":1.5},{"rate":null,"of":0,"seconds":null,"per":null}]`; string(j) != want {
+		t.Errorf("JSON %s, want %s", j, want)
+	}
+}

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,7 @@ func Table(w io.Writer, s TableSpec) error {
 	if s.Width <= 0 {
 		return tabs(w, s)
 	}
+	s = forTerminal(s)
 	var grid [][]string
 	for row, err := range s.Rows {
 		if err != nil {
@@ -61,20 +63,50 @@ func Table(w io.Writer, s TableSpec) error {
 	}
 	head := make([]string, len(s.Columns))
 	for i, c := range s.Columns {
-		head[i] = Cut(Visible(c.Name), widths[i])
+		head[i] = Cut(Visible(c.head()), widths[i])
 	}
 	return aligned(w, s.Columns, append([][]string{head}, grid...))
 }
+
+// forTerminal leaves out the columns that a terminal does not show.
+func forTerminal(s TableSpec) TableSpec {
+	var shown []int
+	t := s
+	t.Columns = nil
+	for i, c := range s.Columns {
+		if !c.Aside {
+			shown = append(shown, i)
+			t.Columns = append(t.Columns, c)
+		}
+	}
+	t.Rows = func(yield func([]any, error) bool) {
+		for row, err := range s.Rows {
+			var kept []any
+			if err == nil {
+				for _, i := range shown {
+					kept = append(kept, row[i])
+				}
+			}
+			if !yield(kept, err) {
+				return
+			}
+		}
+	}
+	return t
+}
+
+func (c Column) head() string { return cmp.Or(c.Head, c.Name) }
+
+// right says whether a column is aligned to the right.
+func (c Column) right() bool { return c.Kind == Number || c.Kind == Percent }
 
 // texts is a row as a table shows it.
 func texts(s TableSpec, row []any) []string {
 	out := make([]string, len(s.Columns))
 	for i, c := range s.Columns {
-		var text string
-		if t, ok := row[i].(time.Time); ok && s.Width > 0 {
-			text = Ago(t, s.Now)
-		} else {
-			text = Visible(plain(row[i]))
+		text := Visible(plain(row[i]))
+		if s.Width > 0 {
+			text = spoken(c, row[i], s.Now)
 		}
 		if text == "" {
 			text = c.Blank
@@ -113,7 +145,7 @@ func fit(s TableSpec, grid [][]string) (widths []int, fits bool) {
 			widths[i] = max(widths[i], Width(row[i]))
 		}
 		// A name may be cut, but not to nothing; keys and numbers may not.
-		head := Width(Visible(c.Name))
+		head := Width(Visible(c.head()))
 		least[i] = max(widths[i], min(head, minText))
 		if c.Kind == Text {
 			least[i] = min(least[i], minText)
@@ -148,7 +180,7 @@ func aligned(w io.Writer, cols []Column, lines [][]string) error {
 		// One blank on each side makes the gap: a padding of two characters
 		// is taken twice in columns aligned to the right, and cuts the cell.
 		aligns[i], pads[i] = tw.AlignLeft, tw.PaddingDefault
-		if c.Kind == Number {
+		if c.right() {
 			aligns[i] = tw.AlignRight
 		}
 	}
@@ -238,7 +270,7 @@ func stack(w io.Writer, cols []Column, grid [][]string) error {
 		}
 		fields := make([]Field, len(cols))
 		for i, c := range cols {
-			fields[i] = Field{Name: c.Name, Value: row[i]}
+			fields[i] = Field{Name: c.head(), Value: row[i]}
 		}
 		if err := Fields(b, fields); err != nil {
 			return err

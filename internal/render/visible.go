@@ -75,3 +75,28 @@ func Cut(s string, width int) string {
 	}
 	return displaywidth.TruncateString(s, width, "…")
 }
+
+// Wrap breaks a line at blanks so that no part is wider than width, where its
+// words allow; a width of 0 leaves it whole.
+func Wrap(line string, width int) string {
+	if width <= 0 || Width(line) <= width {
+		return line
+	}
+	var b strings.Builder
+	at := 0
+	for i, word := range strings.Fields(line) {
+		n := Width(word)
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
+}

@@ -183,6 +183,122 @@ func (s *Store) QueueCounts(ctx context.Context, w ledger.ReportWindow) ([]ledge
 	return out, nil
 }
 
+// Duplicates lists the entries that were flagged as duplicates in a window, by
+// the time they were flagged and their key, each followed by the other entries of
+// its outcome.
+func (s *Store) Duplicates(ctx context.Context, w ledger.ReportWindow) ([]ledger.Duplicate, error) {
+	out, err := s.duplicates(ctx, w)
+	if err != nil {
+		return nil, s.readError(ctx, "list duplicates", err)
+	}
+	return out, nil
+}
+
+func (s *Store) duplicates(ctx context.Context, w ledger.ReportWindow) ([]ledger.Duplicate, error) {
+	type found struct {
+		id int64
+		ledger.Duplicate
+	}
+	var flagged []found
+	by := make([]string, len(w.By))
+	var f found
+	dest := append(pointers(by), &f.id, &f.ActionKey, &f.OutcomeKey, (*timeCell)(&f.FlaggedAt), &f.Reason, &f.Open)
+	err := s.report(ctx, "duplicates", w, ledger.DuplicateColumns(), func(r *sqlx.Rows) error {
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		f.By = slices.Clone(by)
+		flagged = append(flagged, f)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(flagged, func(a, b found) int {
+		return cmp.Or(a.FlaggedAt.Compare(b.FlaggedAt), cmp.Compare(a.ActionKey, b.ActionKey))
+	})
+	out := []ledger.Duplicate{}
+	for part := range slices.Chunk(flagged, duplicatesAtOnce) {
+		var ids []int64
+		for _, f := range part {
+			ids = append(ids, f.id)
+		}
+		list, err := s.d.list(ids)
+		if err != nil {
+			return nil, err
+		}
+		others := map[int64][]found{}
+		err = s.query(ctx, s.r, "duplicate_others", args{"ids": list, "as_of": micros(w.AsOf)}, func(r *sqlx.Rows) error {
+			var of int64
+			var o found
+			if err := r.Scan(&of, &o.id, &o.ActionKey); err != nil {
+				return err
+			}
+			others[of] = append(others[of], o)
+			ids = append(ids, o.id)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		attempts, err := s.attemptsOf(ctx, s.r, ids)
+		if err != nil {
+			return nil, err
+		}
+		if list, err = s.d.list(ids); err != nil {
+			return nil, err
+		}
+		evs, err := all[ledger.Evidence](ctx, s, s.r, "evidence_of", evidenceLayout, args{"ids": list})
+		if err != nil {
+			return nil, err
+		}
+		evidence := map[int64][]ledger.Evidence{}
+		for _, ev := range evs {
+			evidence[ev.EntryID] = append(evidence[ev.EntryID], ev)
+		}
+		for _, f := range part {
+			for _, one := range append([]found{f}, others[f.id]...) {
+				if one.id != f.id {
+					one.Of, one.OutcomeKey, one.By = f.ActionKey, f.OutcomeKey, f.By
+				}
+				one.Attempts, one.Evidence = attempts[one.id], evidence[one.id]
+				out = append(out, one.Duplicate)
+			}
+		}
+	}
+	return out, nil
+}
+
+// duplicatesAtOnce is of how many duplicates the facts are read together.
+const duplicatesAtOnce = 500
+
+// RecoveryCounts counts what became of the entries received in a window, as it
+// stood at w.AsOf, sorted by the values of w.By.
+func (s *Store) RecoveryCounts(ctx context.Context, w ledger.ReportWindow) ([]ledger.RecoveryCount, error) {
+	out := []ledger.RecoveryCount{}
+	by := make([]string, len(w.By))
+	var c ledger.RecoveryCount
+	var whole string
+	var recoverP50, recoverP95, settleP50, settleP95 int64
+	dest := append(pointers(by), &whole, &c.Entries, &c.Tried, &c.FirstFailed, &c.Retried, &c.Recovered, &c.Applied, &c.Attempts, &c.Ended,
+		&c.Failed, &c.Prevented, &c.RecoverTimed, &c.SettleTimed, &recoverP50, &recoverP95, &settleP50, &settleP95)
+	err := s.report(ctx, "recovery_counts", w, ledger.RecoveryColumns(), func(r *sqlx.Rows) error {
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		span := func(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+		c.By = slices.Clone(by)
+		c.RecoverP50, c.RecoverP95, c.SettleP50, c.SettleP95 = span(recoverP50), span(recoverP95), span(settleP50), span(settleP95)
+		out = append(out, c)
+		return nil
+	})
+	if err != nil {
+		return nil, s.readError(ctx, "count recoveries", err)
+	}
+	slices.SortFunc(out, func(a, b ledger.RecoveryCount) int { return slices.Compare(a.By, b.By) })
+	return out, nil
+}
+
 func pointers(texts []string) []any {
 	out := make([]any, len(texts))
 	for i := range texts {

@@ -28,7 +28,9 @@ func hours(n int) time.Time { return reportDay.Add(time.Duration(n) * time.Hour)
 type shelf struct {
 	entries  []ledger.Entry
 	attempts []ledger.Attempt
+	evidence []ledger.Evidence
 	history  []ledger.History
+	rows     map[int64]int // of history, by entry; those of entry are not counted
 }
 
 // entry adds an entry received at a moment, with the classes it had since, each
@@ -63,6 +65,7 @@ type step struct {
 	owner    string
 	due      int // of an owner, or of the end of a deferral, in hours
 	flags    []ledger.Flag
+	reason   string
 	reminder bool
 }
 
@@ -71,6 +74,9 @@ type step struct {
 func (h *shelf) steps(key string, change func(e *ledger.Entry), steps ...step) int64 {
 	id := h.entry(key, hours(steps[0].at), nil, change)
 	e := &h.entries[id-1]
+	if h.rows == nil {
+		h.rows = map[int64]int{}
+	}
 	no := 0
 	for _, s := range steps {
 		from := e.State
@@ -87,7 +93,8 @@ func (h *shelf) steps(key string, change func(e *ledger.Entry), steps ...step) i
 		}
 		no++
 		h.history = append(h.history, ledger.History{EntryID: id, No: no, At: hours(s.at), From: from, To: e.State, Outcome: e.Outcome,
-			Class: e.Class, Flags: e.Flags, DueAt: e.StepDue(), Owner: e.Owner})
+			Class: e.Class, Flags: e.Flags, DueAt: e.StepDue(), Owner: e.Owner, Reason: s.reason})
+		h.rows[id]++
 	}
 	return id
 }
@@ -123,6 +130,29 @@ func (h *shelf) failure(entry int64, reason string, at time.Time, change func(a 
 	h.attempts = append(h.attempts, a)
 }
 
+// tries adds the attempts of an entry, each received at an hour, with its result
+// at another: 0 and more. A try without result has a negative one.
+type try struct {
+	received, result int
+	ok               bool
+	remote           string
+}
+
+func (h *shelf) tries(id int64, tries ...try) {
+	for i, x := range tries {
+		a := ledger.Attempt{EntryID: id, AttemptID: fmt.Sprintf("a%d", i+1), No: i + 1, ReceivedAt: hours(x.received), Status: ledger.AttemptStarted,
+			Effect: ledger.EffectUnknown, RemoteID: x.remote}
+		if x.result >= x.received {
+			a.ResultAt, a.EffectAt, a.Status, a.ReasonID = hours(x.result), hours(x.result), ledger.AttemptError, "r"
+			if x.ok {
+				a.Status, a.Effect, a.ReasonID = ledger.AttemptOK, ledger.EffectDone, ""
+			}
+		}
+		h.attempts = append(h.attempts, a)
+		h.entries[id-1].Attempts++
+	}
+}
+
 func (h *shelf) put(t *testing.T, s *Store) {
 	t.Helper()
 	insert := func(tx *txn, l layout, values []any) error {
@@ -141,8 +171,18 @@ func (h *shelf) put(t *testing.T, s *Store) {
 				return err
 			}
 		}
+		for _, ev := range h.evidence {
+			if err := insert(tx, evidenceLayout, evidenceLayout.values(&ev)); err != nil {
+				return err
+			}
+		}
 		for _, r := range h.history {
 			if err := insert(tx, historyLayout, historyLayout.values(&r)); err != nil {
+				return err
+			}
+		}
+		for id, n := range h.rows {
+			if _, err := tx.Exec(sqlx.Rebind(s.d.bind, "UPDATE entry SET history_count = ? WHERE id = ?"), n, id); err != nil {
 				return err
 			}
 		}
@@ -328,23 +368,30 @@ func TestQueueCounts(t *testing.T) {
 
 	crm := ledger.Filter{Connector: "crm"}
 	type count = ledger.QueueCount
+	row := func(by string, waits ledger.Waits, n, flagged, overdue, oldest int, next time.Time) count {
+		c := count{By: []string{}, Waits: waits, Count: n, Flagged: flagged, Overdue: overdue, Oldest: hours(oldest), DueNext: next}
+		if by != "" {
+			c.By = []string{by}
+		}
+		return c
+	}
 	tests := map[string]struct {
 		w    ledger.ReportWindow
 		want []count
 	}{
 		"an hour after the end of the day": {ledger.ReportWindow{AsOf: hours(25), By: []string{"owner"}, Filter: crm}, []count{
-			{[]string{"a"}, ledger.WaitsEscalated, 1, 0, 1, hours(1), time.Time{}},
-			{[]string{"a"}, ledger.WaitsDeferred, 2, 0, 1, hours(7), hours(70)},
-			{[]string{"ada"}, ledger.WaitsEscalated, 1, 0, 1, hours(3), time.Time{}},
-			{[]string{"b"}, ledger.WaitsEscalated, 2, 1, 0, hours(2), hours(30)},
-			{[]string{"b"}, ledger.WaitsFlagged, 1, 1, 0, hours(11), time.Time{}}}},
+			row("a", ledger.WaitsEscalated, 1, 0, 1, 1, time.Time{}),
+			row("a", ledger.WaitsDeferred, 2, 0, 1, 7, hours(70)),
+			row("ada", ledger.WaitsEscalated, 1, 0, 1, 3, time.Time{}),
+			row("b", ledger.WaitsEscalated, 2, 1, 0, 2, hours(30)),
+			row("b", ledger.WaitsFlagged, 1, 1, 0, 11, time.Time{})}},
 		"in the morning, before most of it": {ledger.ReportWindow{AsOf: hours(4), By: []string{"owner"}, Filter: crm}, []count{
-			{[]string{"a"}, ledger.WaitsEscalated, 3, 0, 1, hours(1), hours(8)},
-			{[]string{"b"}, ledger.WaitsEscalated, 2, 0, 0, hours(2), hours(5)}}},
+			row("a", ledger.WaitsEscalated, 3, 0, 1, 1, hours(8)),
+			row("b", ledger.WaitsEscalated, 2, 0, 0, 2, hours(5))}},
 		"long after, all together": {ledger.ReportWindow{AsOf: hours(100)}, []count{
-			{[]string{}, ledger.WaitsEscalated, 5, 1, 5, hours(1), time.Time{}},
-			{[]string{}, ledger.WaitsDeferred, 2, 0, 2, hours(7), time.Time{}},
-			{[]string{}, ledger.WaitsFlagged, 2, 2, 0, hours(11), time.Time{}}}},
+			row("", ledger.WaitsEscalated, 5, 1, 5, 1, time.Time{}),
+			row("", ledger.WaitsDeferred, 2, 0, 2, 7, time.Time{}),
+			row("", ledger.WaitsFlagged, 2, 2, 0, 11, time.Time{})}},
 		"before anything": {ledger.ReportWindow{AsOf: hours(-100)}, []count{}},
 	}
 	onBoth(t, func(t *testing.T, s *Store) {
@@ -377,8 +424,9 @@ func (h *shelf) walk(rnd *rand.Rand, n int) {
 			if s.reminder {
 				s.flags = ss[no-1].flags
 			} else if rnd.IntN(3) == 0 {
-				s.flags = []ledger.Flag{ledger.FlagReversed}
+				s.flags = []ledger.Flag{[]ledger.Flag{ledger.FlagReversed, ledger.FlagDuplicate}[rnd.IntN(2)]}
 			}
+			s.reason = []string{"found", "found: x", "reversed", "sent", "foundling"}[rnd.IntN(4)]
 			if s.class == ledger.ReportEscalated || s.class == ledger.ReportDeferred {
 				s.due = at + rnd.IntN(40)
 			}
@@ -497,6 +545,7 @@ func TestReportPlans(t *testing.T) {
 		w := ledger.ReportWindow{Since: hour(29500), Until: hour(29668), AsOf: hour(29669), By: []string{"workflow"}}
 		for name, known := range map[string][]string{
 			"outcome_counts": ledger.OutcomeColumns(), "reason_counts": ledger.ReasonColumns(), "queue_counts": ledger.QueueColumns(),
+			"duplicates": ledger.DuplicateColumns(), "recovery_counts": ledger.RecoveryColumns(),
 		} {
 			query, list, err := s.windowed(name, w, known)
 			if err != nil {
@@ -517,6 +566,233 @@ func TestReportPlans(t *testing.T) {
 // On SQLite a scan of an index is not: those are partial.
 var whole = regexp.MustCompile(`Seq Scan on (entry|attempt|evidence|history)\b|SCAN [aefhvxy]$`)
 
+func TestRecoveryCounts(t *testing.T) {
+	const waiting, first, recovered, looked = ledger.ReportWaiting, ledger.ReportFirstAttemptSuccess, ledger.ReportRecoveredAfterRetry, ledger.ReportConfirmedByLookup
+	var h shelf
+	h.tries(h.steps("at once", nil, step{at: 1, class: first, reason: "reported_ok"}), try{1, 1, true, "r"})
+	h.tries(h.steps("found", nil, step{at: 1, class: waiting}, step{at: 3, class: looked, reason: "found"}), try{1, 1, false, ""})
+	h.tries(h.steps("no answer, found elsewhere", nil, step{at: 2, class: waiting}, step{at: 4, class: waiting}, step{at: 7, class: looked, reason: "found: merged into x"}),
+		try{2, -1, false, ""})
+	h.tries(h.steps("sent again", nil, step{at: 2, class: waiting}, step{at: 12, class: recovered, reason: "sent"}), try{2, 2, false, ""}, try{8, 12, true, "r"})
+	h.tries(h.steps("sent again, and known by a look", nil, step{at: 3, class: waiting}, step{at: 7, class: recovered, reason: "found"}), try{3, 3, false, ""}, try{5, -1, false, ""})
+	h.tries(h.steps("sent again in vain", nil, step{at: 4, class: waiting}, step{at: 9, class: ledger.ReportPermanentlyFailed, reason: "x"}), try{4, 4, false, ""}, try{6, 7, false, ""})
+	h.tries(h.steps("a person said so", nil, step{at: 5, class: waiting}, step{at: 6, class: ledger.ReportManuallyResolved}), try{5, 5, false, ""})
+	h.tries(h.steps("blocked", nil, step{at: 5, class: waiting}, step{at: 6, class: ledger.ReportBlocked}), try{5, 5, false, ""})
+	h.tries(h.steps("under way", func(e *ledger.Entry) {}, step{at: 6, class: waiting}), try{6, -1, false, ""})
+	h.entries[len(h.entries)-1].State, h.history[len(h.history)-1].To = ledger.StateInFlight, ledger.StateInFlight
+	h.steps("only meant", nil, step{at: 7, class: waiting})
+	dup := []ledger.Flag{ledger.FlagDuplicate}
+	h.tries(h.steps("found, and found twice", nil, step{at: 8, class: waiting}, step{at: 10, class: looked, reason: "found"}, step{at: 11, class: looked, flags: dup},
+		step{at: 12, class: looked}), try{8, 8, false, ""})
+	h.tries(h.steps("open, and found later", nil, step{at: 20, class: waiting}, step{at: 60, class: looked, reason: "found"}), try{20, 20, false, ""}, try{50, 60, true, ""})
+	h.tries(h.steps("the day before", nil, step{at: -1, class: waiting}, step{at: 3, class: looked, reason: "found"}), try{-1, -1, false, ""})
+
+	h2 := 2 * time.Hour
+	tests := map[string]struct {
+		w    ledger.ReportWindow
+		want []ledger.RecoveryCount
+	}{
+		// First failed: all but "at once", "under way" and "only meant". Timed to
+		// recover, in hours: 2 (twice), 4, 5, 10. To settle the same, and 1, 1, 5.
+		"an hour after the end of the day": {week(25, "workflow"), []ledger.RecoveryCount{{By: []string{"lead-intake"}, Entries: 12, Tried: 10,
+			FirstFailed: 9, Retried: 3, Recovered: 2, Applied: 7, Attempts: 9, Ended: 9, Failed: 1, Prevented: 3,
+			RecoverTimed: 5, RecoverP50: 4 * time.Hour, RecoverP95: 10 * time.Hour, SettleTimed: 8, SettleP50: h2, SettleP95: 10 * time.Hour}}},
+		"long after: one more has ended": {week(1000), []ledger.RecoveryCount{{By: []string{}, Entries: 12, Tried: 10,
+			FirstFailed: 9, Retried: 4, Recovered: 3, Applied: 8, Attempts: 11, Ended: 10, Failed: 1, Prevented: 4,
+			RecoverTimed: 6, RecoverP50: 4 * time.Hour, RecoverP95: 40 * time.Hour, SettleTimed: 9, SettleP50: 4 * time.Hour, SettleP95: 40 * time.Hour}}},
+		"nothing in the window": {ledger.ReportWindow{Since: hours(200), Until: hours(224), AsOf: hours(225)}, []ledger.RecoveryCount{}},
+	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		h.put(t, s)
+		for name, tc := range tests {
+			t.Run(name, func(t *testing.T) {
+				got, err := s.RecoveryCounts(t.Context(), tc.w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(tc.want, got); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	})
+}
+
+// On a random ledger both databases count recoveries as a plain loop does.
+func TestRecoveryEqualsAPlainCount(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 1))
+	var h shelf
+	h.walk(rnd, 400)
+	for i := range h.entries {
+		at := int(h.entries[i].ReceivedAt.Sub(reportDay) / time.Hour)
+		var ts []try
+		for range rnd.IntN(4) {
+			ts = append(ts, try{at, at + rnd.IntN(12) - 2, rnd.IntN(3) == 0, ""})
+			at += rnd.IntN(30)
+		}
+		h.tries(int64(i+1), ts...)
+		if n := len(ts); n > 0 { // nothing is active before what it did
+			h.entries[i].LastActivityAt = slices.MaxFunc([]time.Time{h.entries[i].LastActivityAt, hours(ts[n-1].received)}, time.Time.Compare)
+		}
+	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		h.put(t, s)
+		for _, asOf := range []int{24, 25, 40, 200} {
+			w := week(asOf, "workflow", "owner")
+			got, err := s.RecoveryCounts(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(h.recovery(w), got); d != "" {
+				t.Errorf("as of hour %d: %s", asOf, d)
+			}
+		}
+	})
+}
+
+func (h *shelf) recovery(w ledger.ReportWindow) []ledger.RecoveryCount {
+	type group struct {
+		ledger.RecoveryCount
+		recover, settle []time.Duration
+	}
+	groups := map[string]*group{}
+	for _, e := range h.entries {
+		if e.ReceivedAt.Before(w.Since) || !e.ReceivedAt.Before(w.Until) {
+			continue
+		}
+		var now, settled ledger.History
+		twice := false
+		for _, r := range h.history {
+			if r.EntryID != e.ID || r.At.After(w.AsOf) {
+				continue
+			}
+			now = r
+			if r.To == ledger.StateSettled && settled.No == 0 {
+				settled = r
+			}
+			twice = twice || slices.Contains(r.Flags, ledger.FlagDuplicate)
+		}
+		if now.Outcome == "" || settled.No == 1 {
+			settled = ledger.History{} // open, or settled by its first report
+		}
+		var tries []ledger.Attempt
+		for _, a := range h.attempts {
+			if a.EntryID == e.ID && !a.ReceivedAt.After(w.AsOf) {
+				tries = append(tries, a)
+			}
+		}
+		k := e.Workflow + now.Owner
+		if groups[k] == nil {
+			groups[k] = &group{RecoveryCount: ledger.RecoveryCount{By: []string{e.Workflow, now.Owner}}}
+		}
+		g := groups[k]
+		g.Entries++
+		well := now.Outcome == ledger.OutcomeApplied && now.Class != ledger.ReportManuallyResolved
+		var failedAt time.Time
+		if len(tries) > 0 {
+			switch a := tries[0]; {
+			case !a.ResultAt.IsZero() && !a.ResultAt.After(w.AsOf):
+				g.Tried++
+				if a.ReasonID != "" {
+					failedAt = a.ResultAt
+				}
+			case now.To != ledger.StateInFlight:
+				g.Tried++
+				failedAt = a.ReceivedAt
+			}
+		}
+		if !failedAt.IsZero() {
+			g.FirstFailed++
+			if len(tries) > 1 {
+				g.Retried++
+				if well {
+					g.Recovered++
+				}
+			}
+			if well && settled.No > 0 {
+				g.recover = append(g.recover, max(settled.At.Sub(failedAt), 0))
+			}
+		}
+		if now.Outcome == ledger.OutcomeApplied {
+			g.Applied++
+			g.Attempts += len(tries)
+		}
+		if now.Outcome != "" {
+			g.Ended++
+		}
+		if now.Class == ledger.ReportPermanentlyFailed || now.Class == ledger.ReportManuallyResolved && now.Outcome != ledger.OutcomeApplied {
+			g.Failed++
+		}
+		if settled.No > 0 {
+			g.settle = append(g.settle, settled.At.Sub(e.ReceivedAt))
+			if code := ledger.ReasonCode(settled.Reason); well && !twice && (code == "found" || code == "reversed") {
+				g.Prevented++
+			}
+		}
+	}
+	rank := func(ds []time.Duration, percent int) time.Duration {
+		if len(ds) == 0 {
+			return 0
+		}
+		slices.Sort(ds)
+		return ds[(len(ds)*percent+99)/100-1]
+	}
+	var out []ledger.RecoveryCount
+	for _, g := range groups {
+		g.RecoverTimed, g.RecoverP50, g.RecoverP95 = len(g.recover), rank(g.recover, 50), rank(g.recover, 95)
+		g.SettleTimed, g.SettleP50, g.SettleP95 = len(g.settle), rank(g.settle, 50), rank(g.settle, 95)
+		out = append(out, g.RecoveryCount)
+	}
+	slices.SortFunc(out, func(a, b ledger.RecoveryCount) int { return slices.Compare(a.By, b.By) })
+	return out
+}
+
+func TestDuplicates(t *testing.T) {
+	const looked = ledger.ReportConfirmedByLookup
+	dup, reversed := []ledger.Flag{ledger.FlagDuplicate}, []ledger.Flag{ledger.FlagReversed}
+	var h shelf
+	outcome := func(key string) func(e *ledger.Entry) { return func(e *ledger.Entry) { e.OutcomeKey = key } }
+	one := h.steps("one key, two records", nil, step{at: -9, class: looked}, step{at: 2, class: looked, flags: append(dup, reversed...), reason: "duplicate: 2 live records: a, b"})
+	h.tries(one, try{-9, -9, true, "a"})
+	h.evidence = append(h.evidence, ledger.Evidence{EntryID: one, Finding: ledger.FindingDuplicate, AskedAt: hours(2), SeenAt: hours(2), Digest: "d"})
+	h.steps("second of an outcome", outcome("o"), step{at: 3, class: looked}, step{at: 4, class: looked, flags: dup, reason: "duplicate: first"}, step{at: 12, class: looked})
+	first := h.steps("first of an outcome", outcome("o"), step{at: -3, class: looked}, step{at: 4, class: looked, flags: dup, reason: "duplicate: second"})
+	h.tries(first, try{-3, -3, true, "c"})
+	h.steps("third, not applied", outcome("o"), step{at: 3, class: ledger.ReportBlocked})
+	h.steps("flagged for something else", nil, step{at: 5, class: looked, flags: reversed})
+	h.steps("flagged the day before", nil, step{at: -5, class: looked, flags: dup}, step{at: 5, class: looked, flags: append(dup, reversed...)})
+	h.steps("flagged the day after", nil, step{at: 5, class: looked}, step{at: 24, class: looked, flags: dup})
+	h.steps("elsewhere", func(e *ledger.Entry) { e.Workflow = "billing" }, step{at: 6, class: looked, flags: dup})
+
+	onBoth(t, func(t *testing.T, s *Store) {
+		h.put(t, s)
+		w := week(25, "workflow")
+		w.Filter.Workflow = "lead-intake"
+		got, err := s.Duplicates(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, d := range got {
+			at := "-"
+			if !d.FlaggedAt.IsZero() {
+				at = fmt.Sprint(d.FlaggedAt.Sub(reportDay).Hours())
+			}
+			lines = append(lines, fmt.Sprintf("%s|%s|of %s|%s|%s|%t|%d|%d", d.ActionKey, d.OutcomeKey, d.Of, at, d.Reason, d.Open, len(d.Attempts), len(d.Evidence)))
+		}
+		want := []string{
+			"one key, two records||of |2|duplicate: 2 live records: a, b|true|1|1",
+			"first of an outcome|o|of |4|duplicate: second|true|1|0",
+			"second of an outcome|o|of first of an outcome|-||false|0|0",
+			"second of an outcome|o|of |4|duplicate: first|false|0|0",
+			"first of an outcome|o|of second of an outcome|-||false|1|0",
+		}
+		if d := cmp.Diff(want, lines); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
 func TestReportsRefuseUnknownColumns(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		if _, err := s.OutcomeCounts(t.Context(), week(25, "payload")); err == nil {
@@ -527,6 +803,17 @@ func TestReportsRefuseUnknownColumns(t *testing.T) {
 		}
 		if _, err := s.QueueCounts(t.Context(), week(25, "state")); err == nil {
 			t.Error("queue by state is answered")
+		}
+		if _, err := s.Duplicates(t.Context(), week(25, "owner")); err == nil {
+			t.Error("duplicates by owner is answered")
+		}
+		if _, err := s.RecoveryCounts(t.Context(), week(25, "reason")); err == nil {
+			t.Error("recovery by reason is answered")
+		}
+		for _, c := range ledger.RecoveryColumns() {
+			if _, err := s.RecoveryCounts(t.Context(), week(25, c)); err != nil {
+				t.Errorf("recovery by %s: %v", c, err)
+			}
 		}
 		for _, c := range ledger.QueueColumns() {
 			if _, err := s.QueueCounts(t.Context(), week(25, c)); err != nil {

@@ -122,3 +122,104 @@ SELECT BY_NAMES g.waits, count(*) AS entries,
        COALESCE(min(CASE WHEN g.due > :as_of THEN g.due END), 0) AS due_next
   FROM queue AS g
  GROUP BY BY_NUMBERS
+
+-- fragment: h duplicate
+h.flags <> '' AND ',' || h.flags || ',' LIKE '%,duplicate,%'
+
+-- fragment: x duplicate
+x.flags <> '' AND ',' || x.flags || ',' LIKE '%,duplicate,%'
+
+-- name: duplicates
+-- The changes in the window that opened the flag.
+SELECT BY_COLUMNS e.id, e.action_key, e.outcome_key, h.at, h.reason,
+       CASE WHEN ',' || COALESCE((SELECT x.flags FROM history AS x WHERE x.entry_id = h.entry_id AND x.at <= :as_of
+                                   ORDER BY x.history_no DESC LIMIT 1), '') || ',' LIKE '%,duplicate,%' THEN 1 ELSE 0 END AS still_open
+  FROM history AS h
+  JOIN entry AS e ON e.id = h.entry_id
+ WHERE h.at >= :since AND h.at < :until AND h.at <= :as_of AND {h duplicate}
+   AND NOT EXISTS (SELECT 1 FROM history AS x WHERE x.entry_id = h.entry_id AND x.history_no = h.history_no - 1 AND {x duplicate})
+   AND {matches}
+
+-- name: duplicate_others
+-- Entries of the same outcome that were flagged for it too.
+SELECT e.id, o.id, o.action_key
+  FROM entry AS e
+  JOIN entry AS o ON o.outcome_key = e.outcome_key AND o.outcome_key <> '' AND o.id <> e.id
+ WHERE e.id {any id}
+   AND EXISTS (SELECT 1 FROM history AS x WHERE x.entry_id = o.id AND x.at <= :as_of AND {x duplicate})
+ ORDER BY e.id, o.id
+
+-- name: recovery_counts
+-- Entries received in the window, as they stood at the moment: those unchanged
+-- since, then the others. What a row of history says does not change any more;
+-- the time and ground of the settling stand there, as a correction overwrites
+-- those of the entry.
+WITH stood AS (
+  SELECT BY_COLUMNS e.id AS id, e.received_at AS received_at, e.class AS class, e.outcome AS outcome, e.state AS state,
+         e.attempts AS tries, e.history_count AS changes
+    FROM entry AS e
+   WHERE e.received_at >= :since AND e.received_at < :until
+     AND e.last_activity_at >= :since AND e.last_activity_at <= :as_of
+     AND {matches}
+   UNION ALL
+  SELECT BY_THEN e.id AS id, e.received_at AS received_at, COALESCE(h.class, e.class) AS class, COALESCE(h.outcome, e.outcome) AS outcome,
+         COALESCE(h.to_state, e.state) AS state,
+         (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id AND a.received_at <= :as_of) AS tries, e.history_count AS changes
+    FROM entry AS e
+    LEFT JOIN {as it stood}
+   WHERE e.received_at >= :since AND e.received_at < :until
+     AND e.last_activity_at > :as_of
+     AND {matches}
+), ended AS (
+  -- With the row of history that settled it; 0 while it is open. An entry that
+  -- changed once was settled by its first report.
+  SELECT BY_NAMES g.id, g.received_at, g.class, g.outcome, g.state, g.tries,
+         CASE WHEN g.outcome = '' THEN 0 WHEN g.changes = 1 THEN 1
+              ELSE (SELECT min(x.history_no) FROM history AS x WHERE x.entry_id = g.id AND x.to_state = 'settled') END AS settled_no
+    FROM stood AS g
+), told AS (
+  SELECT BY_NAMES g.id, g.outcome, g.tries,
+         CASE WHEN g.class IN ('permanently_failed', 'blocked', 'deferred', 'escalated', 'waiting', 'manually_resolved') THEN 0 ELSE 1 END AS recoverable,
+         CASE WHEN g.class = 'permanently_failed' OR g.class = 'manually_resolved' AND g.outcome <> 'applied' THEN 1 ELSE 0 END AS failed,
+         CASE WHEN f.entry_id IS NULL OR f.received_at > :as_of THEN 0
+              WHEN f.result_at > 0 AND f.result_at <= :as_of OR g.state <> 'in_flight' THEN 1 ELSE 0 END AS tried,
+         -- An answer that did not come while the entry has moved on is lost.
+         CASE WHEN f.entry_id IS NULL OR f.received_at > :as_of THEN 0
+              WHEN f.result_at > 0 AND f.result_at <= :as_of THEN CASE WHEN f.reason_id <> '' THEN f.result_at ELSE 0 END
+              WHEN g.state <> 'in_flight' THEN f.received_at ELSE 0 END AS failed_at,
+         CASE WHEN s.at > g.received_at THEN s.at - g.received_at ELSE CASE WHEN s.at IS NULL THEN NULL ELSE 0 END END AS settle_in,
+         s.at AS settled_at,
+         CASE WHEN substr(s.reason, 1, 5) = 'found' OR substr(s.reason, 1, 8) = 'reversed' THEN 1 ELSE 0 END AS by_look
+    FROM ended AS g
+    LEFT JOIN attempt AS f ON f.entry_id = g.id AND f.attempt_no = 1
+    LEFT JOIN history AS s ON s.entry_id = g.id AND s.history_no = g.settled_no AND g.settled_no > 1
+), counted AS (
+  SELECT BY_NAMES g.outcome, g.tries, g.tried, g.failed, g.settle_in,
+         CASE WHEN g.failed_at > 0 THEN 1 ELSE 0 END AS first_failed,
+         CASE WHEN g.failed_at > 0 AND g.tries > 1 THEN 1 ELSE 0 END AS retried,
+         CASE WHEN g.failed_at > 0 AND g.tries > 1 AND g.recoverable = 1 THEN 1 ELSE 0 END AS recovered,
+         CASE WHEN g.failed_at > 0 AND g.recoverable = 1 AND g.settled_at IS NOT NULL
+              THEN CASE WHEN g.settled_at > g.failed_at THEN g.settled_at - g.failed_at ELSE 0 END END AS recover_in,
+         CASE WHEN g.by_look = 1 AND g.recoverable = 1
+               AND NOT EXISTS (SELECT 1 FROM history AS x WHERE x.entry_id = g.id AND x.at <= :as_of AND {x duplicate}) THEN 1 ELSE 0 END AS prevented
+    FROM told AS g
+), ranked AS (
+  SELECT g.*,
+         row_number() OVER settling AS settle_rank, count(*) OVER (PARTITION BY BY_NAMES CASE WHEN g.settle_in IS NULL THEN 0 ELSE 1 END) AS settle_n,
+         row_number() OVER recovering AS recover_rank, count(*) OVER (PARTITION BY BY_NAMES CASE WHEN g.recover_in IS NULL THEN 0 ELSE 1 END) AS recover_n
+    FROM counted AS g
+  WINDOW settling AS (PARTITION BY BY_NAMES CASE WHEN g.settle_in IS NULL THEN 0 ELSE 1 END ORDER BY g.settle_in),
+         recovering AS (PARTITION BY BY_NAMES CASE WHEN g.recover_in IS NULL THEN 0 ELSE 1 END ORDER BY g.recover_in)
+)
+SELECT BY_NAMES CAST('' AS text) AS whole, count(*) AS entries,
+       CAST(sum(g.tried) AS bigint), CAST(sum(g.first_failed) AS bigint), CAST(sum(g.retried) AS bigint), CAST(sum(g.recovered) AS bigint),
+       CAST(sum(CASE WHEN g.outcome = 'applied' THEN 1 ELSE 0 END) AS bigint),
+       CAST(sum(CASE WHEN g.outcome = 'applied' THEN g.tries ELSE 0 END) AS bigint),
+       CAST(sum(CASE WHEN g.outcome <> '' THEN 1 ELSE 0 END) AS bigint), CAST(sum(g.failed) AS bigint), CAST(sum(g.prevented) AS bigint),
+       count(g.recover_in), count(g.settle_in),
+       COALESCE(min(CASE WHEN g.recover_rank * 100 >= g.recover_n * 50 THEN g.recover_in END), 0),
+       COALESCE(min(CASE WHEN g.recover_rank * 100 >= g.recover_n * 95 THEN g.recover_in END), 0),
+       COALESCE(min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 50 THEN g.settle_in END), 0),
+       COALESCE(min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 95 THEN g.settle_in END), 0)
+  FROM ranked AS g
+ GROUP BY BY_NUMBERS
