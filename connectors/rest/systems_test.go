@@ -565,3 +565,51 @@ func TestPayloadsThatCouldNeverBeFoundAgain(t *testing.T) {
 		t.Errorf("findable %v, sendable %v, %q", findable, sendable, why)
 	}
 }
+
+// TestFailuresThatWorkflowsReport has the definitions read what a workflow
+// tells of its own calls: a status, perhaps a code, and a message that quotes
+// the answer more or less.
+func TestFailuresThatWorkflowsReport(t *testing.T) {
+	for name, tc := range map[string]struct {
+		f    connectors.Failure
+		want string // "" where no rule of the definition speaks of it
+	}{
+		"hubspot contact.create: made before": {connectors.Failure{HTTPStatus: 409,
+			Message: `409 - {"status":"error","message":"Contact already exists. Existing ID: 51","category":"CONFLICT"}`}, "not_done already_exists id 51"},
+		"hubspot contact.create: a code alone":               {connectors.Failure{HTTPStatus: 409, Code: "CONFLICT"}, "not_done already_exists"},
+		"hubspot contact.create: locked":                     {connectors.Failure{HTTPStatus: 423}, "not_done lock_conflict"},
+		"hubspot contact.create: an error of theirs":         {connectors.Failure{HTTPStatus: 502, Message: "Bad Gateway"}, ""},
+		"salesforce lead.create: several, none written":      {connectors.Failure{HTTPStatus: 300, Message: `["/services/data/v62.0/sobjects/Lead/00Q1"]`}, "not_done conflict"},
+		"salesforce lead.create: a duplicate, quoted":        {connectors.Failure{HTTPStatus: 400, Message: `Bad request: [{"message":"duplicate value found: X duplicates value on record with id: 00Q000000012345","errorCode":"DUPLICATE_VALUE"}]`}, "not_done already_exists id 00Q000000012345"},
+		"salesforce lead.create: a locked row":               {connectors.Failure{HTTPStatus: 400, Code: "UNABLE_TO_LOCK_ROW"}, "not_done lock_conflict"},
+		"stripe payment_intent.create: declined":             {connectors.Failure{HTTPStatus: 402, Code: "card_error"}, "not_done validation spent"},
+		"stripe payment_intent.create: the first still runs": {connectors.Failure{HTTPStatus: 409, Code: "idempotency_key_in_use"}, "unknown lock_conflict"},
+		"stripe payment_intent.create: no code, no JSON":     {connectors.Failure{HTTPStatus: 402, Message: "Your card was declined."}, ""},
+		"zendesk ticket.create: the same key":                {connectors.Failure{HTTPStatus: 400, Code: "IdempotentRequestError"}, "unknown duplicate_request"},
+		"zendesk ticket.create: another is at it":            {connectors.Failure{HTTPStatus: 409}, "unknown conflict"},
+		"xero invoice.create: the number is taken": {connectors.Failure{HTTPStatus: 400,
+			Message: `{"ErrorNumber":10,"Type":"ValidationException","Elements":[{"ValidationErrors":[{"Message":"Invoice # must be unique."}]}]}`}, "not_done already_exists"},
+		"quickbooks invoice.create: the number is taken":   {connectors.Failure{HTTPStatus: 400, Code: "6140"}, "not_done already_exists"},
+		"quickbooks invoice.create: a fault in a 200":      {connectors.Failure{HTTPStatus: 200, Message: `{"Fault":{"Error":[{"code":"10000"}],"type":"SystemFault"}}`}, "unknown server_error"},
+		"shopify customer.set: throttled in a 200":         {connectors.Failure{HTTPStatus: 200, Code: "THROTTLED"}, "not_done rate_limit"},
+		"shopify customer.set: user errors":                {connectors.Failure{HTTPStatus: 200, Message: `{"data":{"customerSet":{"customer":null,"userErrors":[{"message":"Email is invalid"}]}}}`}, "not_done validation"},
+		"jira issue.create: a limit":                       {connectors.Failure{HTTPStatus: 429}, "not_done rate_limit"},
+		"google event.create: made before":                 {connectors.Failure{HTTPStatus: 409, Message: "The requested identifier already exists."}, "not_done already_exists"},
+		"google event.create: a limit as a 403":            {connectors.Failure{HTTPStatus: 403, Code: "rateLimitExceeded"}, "not_done rate_limit"},
+		"paypal order.capture: under an invoice before":    {connectors.Failure{HTTPStatus: 422, Code: "DUPLICATE_INVOICE_ID"}, "not_done already_exists"},
+		"paypal order.create: the first still runs":        {connectors.Failure{HTTPStatus: 422, Code: "PREVIOUS_REQUEST_IN_PROGRESS"}, "unknown lock_conflict"},
+		"pocketbase record.create: made before":            {connectors.Failure{HTTPStatus: 400, Message: `{"data":{"action_key":{"code":"validation_not_unique","message":"Value must be unique."}},"status":400}`}, "not_done already_exists"},
+		"pocketbase record.create: a 404 is for questions": {connectors.Failure{HTTPStatus: 404}, ""},
+	} {
+		system, rest, _ := strings.Cut(name, " ")
+		operation, _, _ := strings.Cut(rest, ":")
+		got, ok := openSystem(t, system).Classify(operation, tc.f)
+		line := ""
+		if ok {
+			line = sendLine(connectors.SendResult{Classified: got, RemoteID: got.Names})
+		}
+		if line != tc.want {
+			t.Errorf("%s: got %q, want %q", name, line, tc.want)
+		}
+	}
+}
