@@ -26,6 +26,9 @@ type Daemon struct {
 	grace time.Duration
 	log   *slog.Logger
 	pass  func(context.Context, PassOptions) (Tally, error)
+
+	// Passed, where it is set before Run, is told of each pass when it has ended.
+	Passed func(t Tally, err error)
 }
 
 type daemonJob struct {
@@ -191,6 +194,9 @@ func (d *Daemon) once(ctx context.Context, j daemonJob) {
 		return
 	}
 	t, err := d.pass(ctx, PassOptions{Steps: j.steps})
+	if d.Passed != nil {
+		d.Passed(t, err)
+	}
 	for _, n := range t.Notes {
 		d.log.Warn(n, "job", j.name)
 	}

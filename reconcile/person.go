@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,29 @@ type PersonAction struct {
 	To        string         // of assign
 	Until     time.Time      // of snooze
 	Override  bool           // of retry: skip the look, by name, in the history
+
+	// ActionID, where it is set, is kept in the detail of the row of history, so
+	// that a repetition is known by it (ActionIDOf).
+	ActionID string
+	// Guard, where it is set, is asked under the entry's lock; its error changes
+	// nothing, and is returned.
+	Guard func(e ledger.Entry) error
+}
+
+// personDetail is the detail of a row of history that a person's action left.
+type personDetail struct {
+	ActionID string        `json:"action_id"`
+	Action   ledger.Action `json:"action"`
+}
+
+// ActionIDOf is the id under which a row of history was asked for, and the
+// action; "" where it was asked for under none.
+func ActionIDOf(h ledger.History) (id string, action ledger.Action) {
+	var d personDetail
+	if json.Unmarshal(h.Detail, &d) != nil {
+		return "", ""
+	}
+	return d.ActionID, d.Action
 }
 
 // NotAllowedError is an action that an entry does not allow.
@@ -44,6 +68,11 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 			op, _ = c.Info().Operation(cur.Entry.Operation)
 		}
 		s := e.setting(cur.Entry, op, "", ledger.Lane{}, now)
+		if a.Guard != nil {
+			if err := a.Guard(cur.Entry); err != nil {
+				return ledger.Recording{}, err
+			}
+		}
 		next, err := AfterPerson(cur.Entry, a, s)
 		if err != nil {
 			return ledger.Recording{}, err
@@ -54,6 +83,9 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 		}
 		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next, Attempts: changed,
 			History: []ledger.History{historyOf(cur.Entry, next, "person:"+a.By, a.Note, "")}}
+		if a.ActionID != "" {
+			rec.History[0].Detail = mustJSON(personDetail{a.ActionID, a.Action})
+		}
 		if a.Reference != "" {
 			rec.Evidence = []ledger.Evidence{{EntryID: cur.Entry.ID, Finding: ledger.FindingApplied, Connector: cur.Entry.Connector, Form: "person",
 				RemoteID: a.Reference, AskedAt: now, Detail: mustJSON(map[string]string{"by": a.By, "reference": a.Reference, "note": a.Note})}}

@@ -148,7 +148,7 @@ func (p *pager) all(yield func(ledger.Entry, error) bool) {
 				p.more = true
 				return
 			}
-			e, err := p.session.inReview(p.ctx, e)
+			e, err := p.session.viewer().Listed(p.ctx, e)
 			if !yield(e, err) || err != nil {
 				return
 			}

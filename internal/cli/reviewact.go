@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/internal/instant"
 	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
@@ -296,7 +295,7 @@ func (o reviewOptions) one(ctx context.Context, s *session, key string, p reconc
 	}
 	var next ledger.Entry
 	if o.dryRun {
-		next, err = reconcile.AfterPerson(st.Entry, p, s.setting(st.Entry, now))
+		next, err = reconcile.AfterPerson(st.Entry, p, s.viewer().Setting(st.Entry, now))
 	} else {
 		next, err = s.engine.Person(ctx, key, p)
 	}
@@ -310,15 +309,6 @@ func (o reviewOptions) one(ctx context.Context, s *session, key string, p reconc
 	}
 	r.to = next
 	return r, nil
-}
-
-// setting is what a decision about one entry needs, for a dry run.
-func (s *session) setting(e ledger.Entry, now time.Time) reconcile.Setting {
-	var op connectors.Operation
-	if c, ok := s.connectors[e.Connector]; ok {
-		op, _ = c.Info().Operation(e.Operation)
-	}
-	return reconcile.Setting{Op: op, Policy: s.cfg.Policies.For(e), Owners: s.cfg.Owners, Now: now, PolicyVersion: s.cfg.Policies.Version}
 }
 
 func (o reviewOptions) print(a *app, done []reviewed, now time.Time) error {

@@ -132,22 +132,9 @@ func (s *session) selection(ctx context.Context, flags filterFlags, open func(co
 	return f, now, err
 }
 
-// shown is an entry as it is shown: under the risk that holds for it, the
-// higher of its record's and its policy's.
-func (s *session) shown(e ledger.Entry) ledger.Entry {
-	e.Risk = e.Risk.Higher(s.cfg.Policies.For(e).Risk)
-	return e
-}
-
-// inReview is an entry as shown, with the due time and the actions of its open
-// flags where nobody escalated it.
-func (s *session) inReview(ctx context.Context, e ledger.Entry) (ledger.Entry, error) {
-	e = s.shown(e)
-	if len(e.Flags) == 0 || e.State == ledger.StateEscalated {
-		return e, nil
-	}
-	history, err := s.store.History(ctx, e.ID)
-	return reconcile.FlagReview(e, history, s.setting(e, e.LastActivityAt)), err
+// viewer reads entries as they are shown.
+func (s *session) viewer() reconcile.Viewer {
+	return reconcile.Viewer{Store: s.store, Connectors: s.connectors, Policies: s.cfg.Policies, Owners: s.cfg.Owners}
 }
 
 // recorder is what makes entries of records.

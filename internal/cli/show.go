@@ -14,7 +14,6 @@ import (
 	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
-	"github.com/recovery-ledger/reconcile/reconcile"
 	"github.com/recovery-ledger/reconcile/reports"
 )
 
@@ -51,55 +50,20 @@ func (o showOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
-	evidence, err := s.store.Evidence(ctx, st.Entry.ID)
-	if err != nil {
-		return err
-	}
-	history, err := s.store.History(ctx, st.Entry.ID)
-	if err != nil {
-		return err
-	}
-	st.Entry = reconcile.FlagReview(s.shown(st.Entry), history, s.setting(st.Entry, st.Entry.LastActivityAt))
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	held, err := s.held(ctx, st.Entry, now)
+	w, err := s.viewer().Whole(ctx, st, now)
 	if err != nil {
 		return err
 	}
-	v := reports.ViewShow(st, evidence, history, o.payload)
-	v.Why = joined(" ", v.Why, held)
+	v := reports.ViewShow(w.Stored, w.Evidence, w.History, o.payload)
+	v.Why = joined(" ", v.Why, w.Held)
 	if o.output == formatJSON {
 		return render.JSON(a.Out, v)
 	}
-	return a.timeline(st, evidence, history, v.Why, o.payload, now)
-}
-
-// held says what keeps an entry that the program works on where it is, whatever
-// its own state is: a hold, or a pause of its lane; "" for nothing.
-func (s *session) held(ctx context.Context, e ledger.Entry, now time.Time) (string, error) {
-	if e.Work == ledger.WorkNone {
-		return "", nil
-	}
-	by, err := s.store.Meta(ctx, ledger.MetaHeld)
-	if err != nil {
-		return "", err
-	}
-	ln, err := s.store.Lane(ctx, e.Lane)
-	if err != nil {
-		return "", err
-	}
-	sends := e.State == ledger.StateRetryable || e.State == ledger.StateReady
-	switch {
-	case sends && by != "":
-		return fmt.Sprintf("Nothing is sent at present: %s holds all sends (reconcile resume ends that).", by), nil
-	case sends && ln.Held:
-		return fmt.Sprintf("Nothing is sent at present: %s holds the sends to %s (reconcile resume --connector %s ends that).", ln.HeldBy, e.Lane, e.Connector), nil
-	case ln.PausedUntil.After(now):
-		return fmt.Sprintf("Nothing is asked of %s until %s (%s).", e.Lane, ln.PausedUntil.UTC().Format(time.RFC3339), ln.PauseReason), nil
-	}
-	return "", nil
+	return a.timeline(w.Stored, w.Evidence, w.History, v.Why, o.payload, now)
 }
 
 // loadEntry checks the config, opens the ledger and reads one entry. The caller
