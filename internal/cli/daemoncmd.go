@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/internal/httpapi"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -30,7 +33,12 @@ pass and per change of an entry. On SIGINT or SIGTERM it claims nothing new, let
 calls under way finish within the grace period, and exits 0; a second signal ends
 it at once.
 
-Notices, the HTTP interface, digest, weekly and prune are not supported yet.`,
+Beside that it answers HTTP where daemon.listen says (127.0.0.1:8321 unless the
+config says otherwise; "off": nowhere): reports of actions, entries, reports and
+people's actions for those who have a token (reconcile token create), and
+/healthz, /readyz and /metrics for everybody. See docs/http.md.
+
+Notices, digest, weekly and prune are not supported yet.`,
 		Example: "  reconcile daemon\n  reconcile daemon --explain",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,9 +81,48 @@ func (o daemonOptions) run(ctx context.Context, a *app) error {
 	if err := s.engine.Announce(ctx); err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	served, err := s.serve(ctx, stop, d, log)
+	if err != nil {
+		return err
+	}
 	log.Info("daemon started", "ledger", config.RedactURL(s.url), "config", configName(s.cfg), "version", buildVersion(), "policy_version", s.cfg.Policies.Version)
 	defer log.Info("daemon stopped")
-	return d.Run(ctx)
+	err = d.Run(ctx)
+	return errors.Join(err, <-served)
+}
+
+// serve begins to answer HTTP, where the config wants that. What it ends with
+// comes on served once ctx is over; a server that breaks by itself ends the
+// daemon, so that whatever watches it starts another.
+func (s *session) serve(ctx context.Context, stop context.CancelCauseFunc, d *reconcile.Daemon, log *slog.Logger) (served <-chan error, err error) {
+	ended := make(chan error, 1)
+	c := s.cfg.Daemon
+	if c.Listen == "" {
+		ended <- nil
+		return ended, nil
+	}
+	api := httpapi.New(httpapi.Options{Ledger: s.store, People: s.engine, Recorder: *s.recorder(), Zone: s.zone,
+		Parse:   s.parseOptions(time.Time{}), // the moment of receipt is each request's own
+		Version: buildVersion(), Log: log})
+	l, err := httpapi.Listen(ctx, c.Listen, httpapi.TLSFiles{Cert: c.TLSCert, Key: c.TLSKey}, api, log)
+	switch {
+	case errors.Is(err, httpapi.ErrAddressTaken) && !s.cfg.Writes("daemon.listen"):
+		log.Warn("HTTP is not answered by this daemon; give it a port of its own with daemon.listen, or write \"off\"", "err", err)
+		ended <- nil
+		return ended, nil
+	case err != nil:
+		return nil, err
+	}
+	d.Passed = api.Passed
+	log.Info("http", "address", l.Address())
+	go func() {
+		err := l.Serve(ctx, c.Grace)
+		stop(err) // nil: it is over already
+		ended <- err
+	}()
+	return ended, nil
 }
 
 func (o daemonOptions) log(a *app) *slog.Logger {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/mail"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -67,8 +68,11 @@ type Ledger struct {
 
 // Daemon is [daemon].
 type Daemon struct {
-	Listen string        // host:port
-	Grace  time.Duration // for calls to finish when it stops
+	Listen     string        // host:port of the HTTP interface; "": it does not listen
+	TLSCert    string        // file with the certificate and its chain, PEM; "": no TLS
+	TLSKey     string        // file with its key
+	AllowPlain bool          // other hosts may reach it without TLS
+	Grace      time.Duration // for calls to finish when it stops
 }
 
 // Schedules is [schedule]: of each job the interval or cron line, as
@@ -111,6 +115,7 @@ const (
 	defaultLease      = 60 * time.Second
 	defaultPayloadMax = 256 << 10
 	defaultListen     = "127.0.0.1:8321"
+	listenOff         = "off" // written as daemon.listen: no HTTP interface
 	defaultGrace      = 20 * time.Second
 	defaultSettled    = 400 * 24 * time.Hour
 	defaultPayload    = 90 * 24 * time.Hour
@@ -264,14 +269,54 @@ func readSize(t *table, key string, def int64) int64 {
 
 func (c *Config) readDaemon(t *table) {
 	t.sub("daemon", func(t *table) {
-		c.Daemon.Listen = t.textOr("listen", defaultListen, "")
-		_, port, err := net.SplitHostPort(c.Daemon.Listen)
-		n, numErr := strconv.Atoi(port)
-		if err != nil || numErr != nil || n < 0 || n > 65535 {
-			t.refuseText("listen", c.Daemon.Listen, fmt.Errorf("%q is no address; write host and port, like %q", c.Daemon.Listen, defaultListen))
+		d := &c.Daemon
+		d.Listen = t.textOr("listen", defaultListen, "")
+		file := func(key string) string {
+			s, _ := t.text(key)
+			t.note(key, or(s, "none"))
+			if s != "" && !filepath.IsAbs(s) {
+				s = filepath.Join(c.Dir, s)
+			}
+			return s
 		}
-		c.Daemon.Grace = t.duration("grace", defaultGrace)
+		d.TLSCert, d.TLSKey = file("tls_cert"), file("tls_key")
+		d.AllowPlain = t.truth("allow_plain", false)
+		if (d.TLSCert == "") != (d.TLSKey == "") {
+			t.refuse("", "has one of tls_cert and tls_key; TLS needs both, the certificate and its key")
+		}
+		if err := checkListen(*d); err != nil {
+			t.refuseText("listen", d.Listen, err)
+		}
+		if d.Listen == listenOff {
+			d.Listen = ""
+		}
+		d.Grace = t.duration("grace", defaultGrace)
 	})
+}
+
+// checkListen says what is wrong with the place where the daemon listens. Tokens
+// must not cross a network in the clear unless somebody says that they may.
+func checkListen(d Daemon) error {
+	if d.Listen == listenOff {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(d.Listen)
+	n, numErr := strconv.Atoi(port)
+	if err != nil || numErr != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q is no address; write host and port, like %q, or %q", d.Listen, defaultListen, listenOff)
+	}
+	if thisHost(host) || d.TLSCert != "" || d.TLSKey != "" || d.AllowPlain {
+		return nil
+	}
+	return fmt.Errorf("%q can be reached from other hosts, and tokens and payloads would travel in the clear; write tls_cert and tls_key, "+
+		"or listen on 127.0.0.1 behind a proxy that speaks TLS, or, where nobody else is on that network, allow_plain = true", d.Listen)
+}
+
+// thisHost says whether a listening host can be reached from this host alone. Of
+// a name other than localhost nobody can tell.
+func thisHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 func (c *Config) readSchedules(t *table) {
@@ -486,6 +531,10 @@ func (c *Config) checkPolicies(r *reader, ps *policyReader) {
 	}
 	ps.warnUnreachable(r)
 }
+
+// Writes says whether the file itself gives a key a value, so that it is no
+// default.
+func (c *Config) Writes(key string) bool { return c.src.has(key) }
 
 // Secrets returns the credentials that the config holds, the longest first, so
 // that whatever is stored or logged can be searched for them. Texts under four

@@ -172,7 +172,6 @@ func TestLoadOfTheSpecsSample(t *testing.T) {
 		"reconcile.toml:39: policy.0.match.connector: there is no [connectors.crm]; its entries cannot be looked up or sent",
 		"reconcile.toml:38: [[policy]] 1 can never match: policies/lead.yaml (policies/lead.yaml:1) comes first and matches all that it does; move it up or remove it",
 		"reconcile.toml:29: notify: no effect in this version: notices are not sent yet, to no owner",
-		"reconcile.toml:9: daemon.listen: no effect in this version: the daemon does not listen yet",
 		"reconcile.toml:16: schedule.digest, schedule.weekly, schedule.prune: no effect in this version: nothing runs at that time yet",
 		"reconcile.toml:19: retention: no effect in this version: everything is kept",
 		"reconcile.toml:42: policy.0.handover: no effect in this version: nothing is handed over yet",

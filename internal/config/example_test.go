@@ -67,7 +67,6 @@ func TestExampleWarnsOfWhatIsNotThereYet(t *testing.T) {
 	}
 	want := []string{
 		"config.example.toml: notify: no effect in this version: notices are not sent yet, to no owner",
-		"config.example.toml: daemon.listen: no effect in this version: the daemon does not listen yet",
 		"config.example.toml: schedule.digest, schedule.weekly, schedule.prune: no effect in this version: nothing runs at that time yet",
 		"config.example.toml: retention: no effect in this version: everything is kept",
 		"config.example.toml: policy.1.dispatch: no effect in this version: nothing is handed over yet; a person decides instead",

@@ -19,9 +19,6 @@ func (c *Config) warnNotYet(r *reader, ps *policyReader) {
 	if channels := slices.Sorted(maps.Keys(c.Notify)); len(channels) > 0 {
 		warn(c.src.line("notify."+channels[0]), "notify", "notices are not sent yet, to no owner")
 	}
-	if path := "daemon.listen"; c.src.has(path) {
-		warn(c.src.line(path), path, "the daemon does not listen yet")
-	}
 	var jobs []string
 	for _, job := range []string{"digest", "weekly", "prune"} {
 		if path := "schedule." + job; c.src.has(path) {

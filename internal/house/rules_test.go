@@ -51,7 +51,8 @@ var rules = []rule{
 	{"reports/...", []string{"ledger", "reports/...", helpers}, []string{"ledger/..."}},
 
 	// These put the four together, so they may know all of them.
-	{"internal/cli/...", []string{"ledger/...", "connectors/...", "reconcile/...", "reports/...", "internal/cli/...", "internal/config", "internal/demo", helpers}, nil},
+	{"internal/cli/...", []string{"ledger/...", "connectors/...", "reconcile/...", "reports/...", "internal/cli/...", "internal/config", "internal/demo", "internal/httpapi", helpers}, nil},
+	{"internal/httpapi", []string{"ledger", "reconcile", "reports", helpers}, []string{"ledger/...", "connectors/..."}},
 	{"internal/config", []string{"ledger", "connectors/...", "reconcile/...", helpers}, nil},
 
 	// These exercise the product as a whole.

@@ -1,0 +1,345 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/recovery-ledger/reconcile/ledger"
+	"github.com/recovery-ledger/reconcile/reconcile"
+)
+
+// Limits of a request that reports.
+const (
+	// bodyMax bytes, or more where ledger.payload_max is large: see API.bodyMax.
+	bodyMax = 16 << 20
+	// bodiesMax bytes are held at once, of all requests.
+	bodiesMax = 64 << 20
+	// itemsMax bounds the answer, which is held until the last item is recorded.
+	itemsMax = 10_000
+	// batchItems and batchBytes end a transaction: Store.Record takes no more than
+	// the first, and the second keeps memory flat.
+	batchItems = 1000
+	batchBytes = 2 << 20
+	// bodyPatience is how long a client gets to send its body: 16 MiB in a minute
+	// are 280 KB a second.
+	bodyPatience = time.Minute
+	// turnPatience is how long a request waits for its share of bodiesMax.
+	turnPatience = 10 * time.Second
+	// recordPatience ends a transaction that the ledger does not finish.
+	recordPatience = 30 * time.Second
+)
+
+// answer is what became of one item. Its JSON form is a contract
+// (docs/rules.md, section 10); lists are never null.
+type answer struct {
+	ActionKey      string              `json:"action_key"`
+	Recorded       ledger.Verdict      `json:"recorded"`
+	State          ledger.State        `json:"state"`
+	Outcome        ledger.Outcome      `json:"outcome"`
+	Send           ledger.Send         `json:"send"`
+	Why            string              `json:"why"`
+	ProviderKey    string              `json:"provider_key"`
+	IdempotencyKey string              `json:"idempotency_key"`
+	Token          string              `json:"token"`
+	SendBy         *time.Time          `json:"send_by"` // null: none was promised
+	Errors         []ledger.FieldError `json:"errors"`
+	Warnings       []string            `json:"warnings"`
+}
+
+// reader makes a record of one item.
+type reader func(item []byte, o ledger.ParseOptions) (ledger.Record, []ledger.FieldError)
+
+// postEntries records actions: one object, an array, or one object a line.
+func (a *API) postEntries(w http.ResponseWriter, r *http.Request, t ledger.APIToken) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+	return a.intake(w, r, t, ledger.ParseRecord)
+}
+
+// postAttempts records attempts of an entry that is there, in the same forms.
+func (a *API) postAttempts(w http.ResponseWriter, r *http.Request, t ledger.APIToken) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+	st, err := a.entry(r)
+	if err != nil {
+		return err
+	}
+	return a.intake(w, r, t, attemptReader(st.Entry))
+}
+
+// attemptReader reads an item as an attempt of the entry. Mistakes are named as
+// the item has them.
+func attemptReader(e ledger.Entry) reader {
+	const within = "attempts.0"
+	inItem := func(field string) string {
+		if field == within {
+			return "record"
+		}
+		return strings.TrimPrefix(field, within+".")
+	}
+	return func(item []byte, o ledger.ParseOptions) (ledger.Record, []ledger.FieldError) {
+		if items := splitValues(item); len(items) != 1 || item[0] != '{' {
+			return ledger.Record{ActionKey: e.ActionKey}, []ledger.FieldError{{Field: "record", Message: "must be one JSON object: an attempt, with its status"}}
+		}
+		var b bytes.Buffer
+		for i, m := range [...]struct{ name, value string }{
+			{"action_key", e.ActionKey}, {"workflow", e.Workflow}, {"connector", e.Connector}, {"operation", e.Operation},
+		} {
+			value, err := json.Marshal(m.value)
+			if err != nil {
+				panic(err) // a string has a JSON form
+			}
+			fmt.Fprintf(&b, "%c%q:%s", "{,,,"[i], m.name, value)
+		}
+		b.WriteString(`,"attempts":[`)
+		b.Write(item)
+		b.WriteString("]}")
+		rec, errs := ledger.ParseRecord(b.Bytes(), o)
+		rec.ActionKey = e.ActionKey
+		for i := range errs {
+			errs[i].Field = inItem(errs[i].Field)
+		}
+		for i := range rec.Unknown {
+			rec.Unknown[i] = inItem(rec.Unknown[i])
+		}
+		return rec, errs
+	}
+}
+
+// intake reads the whole body first, so that one that is too large, too slow or
+// cut short records nothing; then it records batch by batch, and answers when
+// the last one is durable. Where the ledger fails in the middle the answer is an
+// error, and what was recorded stays: the same request again does no harm.
+func (a *API) intake(w http.ResponseWriter, r *http.Request, t ledger.APIToken, read reader) error {
+	lines, err := bodyLines(r)
+	if err != nil {
+		return err
+	}
+	body, give, err := a.body(w, r, a.limit())
+	if err != nil {
+		return err
+	}
+	defer give()
+	how, items := split(body, lines)
+	if len(items) == 0 && how == formOne {
+		return problem(http.StatusBadRequest, "empty", "the body is empty; send a record, an array of records, or one record a line")
+	}
+	if len(items) > itemsMax {
+		return problem(http.StatusRequestEntityTooLarge, "too_many", "%d records in one request; send at most %d (nothing was recorded)", len(items), itemsMax)
+	}
+	answers, err := a.record(r.Context(), t, items, read)
+	if err != nil {
+		return err
+	}
+	refused := 0
+	for _, x := range answers {
+		if x.Recorded == ledger.RecordedRefused {
+			refused++
+		}
+		a.metrics.record(x.Recorded, x.Send)
+	}
+	status := http.StatusOK
+	switch {
+	case refused > 0 && refused == len(answers):
+		status = http.StatusUnprocessableEntity
+	case refused > 0:
+		status = http.StatusMultiStatus
+	}
+	writeAnswers(w, status, how, answers)
+	return nil
+}
+
+// record has items recorded in batches, in their order. A batch that has begun
+// is finished, whether or not the client still waits.
+func (a *API) record(ctx context.Context, t ledger.APIToken, items [][]byte, read reader) ([]answer, error) {
+	now, err := a.ledger.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := a.parse
+	o.Now = now
+	recorder := a.recorder
+	recorder.Actor = "http:" + t.Name
+
+	answers := make([]answer, len(items))
+	var recs []ledger.Record
+	var at []int // place of each record in answers
+	size := 0
+	flush := func() error {
+		if len(recs) == 0 {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+		defer cancel()
+		got, err := recorder.Record(ctx, a.ledger, recs)
+		if err != nil {
+			return problem(http.StatusServiceUnavailable, "not_recorded",
+				"the ledger did not confirm that all of it is recorded; send the same request again, nothing is recorded twice").because(err)
+		}
+		for i, g := range got {
+			answers[at[i]] = answerTo(recs[i], g)
+		}
+		recs, at, size = recs[:0], at[:0], 0
+		return nil
+	}
+	for i, item := range items {
+		rec, errs := read(item, o)
+		if len(errs) > 0 {
+			answers[i] = refusal(rec.ActionKey, errs)
+			continue
+		}
+		if len(recs) > 0 && (len(recs) == batchItems || size+len(item) > batchBytes) {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err() // nobody waits for the rest; it comes again
+			}
+		}
+		recs, at, size = append(recs, rec), append(at, i), size+len(item)
+	}
+	return answers, flush()
+}
+
+// answerTo is the answer to a record that was read. Whether its sender may send
+// was decided with the recording itself (reconcile.Recorder.Answers).
+func answerTo(rec ledger.Record, g ledger.Recorded) answer {
+	e := g.Entry
+	x := answer{ActionKey: rec.ActionKey, Recorded: g.Verdict, State: e.State, Outcome: e.Outcome, Send: g.Send, Why: g.Why,
+		Errors: append([]ledger.FieldError{}, g.Errors...), Warnings: []string{}}
+	if e.ActionKey != "" {
+		x.ProviderKey, x.IdempotencyKey = e.ProviderKey, e.EffectiveIdempotencyKey()
+	}
+	if g.Send == ledger.SendYes {
+		x.Token = strconv.FormatInt(e.FencingToken, 10)
+		if !e.SendBy.IsZero() {
+			by := e.SendBy.UTC()
+			x.SendBy = &by
+		}
+	}
+	for _, u := range rec.Unknown {
+		x.Warnings = append(x.Warnings, u+": not a member of a record, ignored")
+	}
+	x.Warnings = append(append(x.Warnings, rec.Doubts...), g.Warnings...)
+	return x
+}
+
+// refusal is the answer to an item that could not be read.
+func refusal(key string, errs []ledger.FieldError) answer {
+	return answer{ActionKey: key, Recorded: ledger.RecordedRefused, Send: ledger.SendNo, Why: "refused: see errors", Errors: errs, Warnings: []string{}}
+}
+
+// writeAnswers answers in the form of the request.
+func writeAnswers(w http.ResponseWriter, status int, how form, answers []answer) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	kind, between := "application/json", ""
+	switch how {
+	case formArray:
+		b.WriteByte('[')
+		between = ","
+	case formLines:
+		kind = "application/x-ndjson"
+	}
+	for i, x := range answers {
+		if i > 0 {
+			b.WriteString(between)
+		}
+		if err := enc.Encode(x); err != nil {
+			panic(err) // texts, a time and lists of texts have a JSON form
+		}
+	}
+	if how == formArray {
+		b.WriteString("]\n")
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // a client that went away sends it again, and is told the same
+}
+
+// lineTypes are the names under which one object a line travels.
+var lineTypes = []string{"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines"}
+
+// bodyLines says whether the type of a body is one object a line.
+func bodyLines(r *http.Request) (bool, error) {
+	if c := r.Header.Get("Content-Encoding"); c != "" && c != "identity" {
+		return false, problem(http.StatusUnsupportedMediaType, "encoding", "Content-Encoding %q is not taken; send the body as it is", c)
+	}
+	given := r.Header.Get("Content-Type")
+	if given == "" {
+		return false, nil
+	}
+	kind, _, err := mime.ParseMediaType(given)
+	switch {
+	case err == nil && slices.Contains(lineTypes, kind):
+		return true, nil
+	case err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json")):
+		return false, nil
+	}
+	return false, problem(http.StatusUnsupportedMediaType, "content_type",
+		"Content-Type %q is not taken; send application/json (an object or an array) or application/x-ndjson (one object a line)", given)
+}
+
+// limit is the largest report taken: a payload that may be kept must fit in.
+func (a *API) limit() int { return max(bodyMax, 2*a.parse.PayloadMax+1<<20) }
+
+// body reads the whole body, at most limit bytes in a.patience. What gives its
+// memory back is to be called when nothing of it is used any more.
+func (a *API) body(w http.ResponseWriter, r *http.Request, limit int) (body []byte, give func(), err error) {
+	tooLarge := problem(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than %d KiB; send less at once (nothing was done)", limit>>10)
+	want := limit
+	if r.ContentLength >= 0 {
+		if r.ContentLength > int64(limit) {
+			return nil, nil, tooLarge
+		}
+		want = int(r.ContentLength)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), turnPatience)
+	defer cancel()
+	if give, err = a.bodies.take(ctx, want); err != nil {
+		return nil, nil, problem(http.StatusServiceUnavailable, "busy", "too much is being sent at once; send it again in a moment")
+	}
+	// A server that cannot set deadlines (a test's recorder) has no slow clients.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.patience))
+	var b bytes.Buffer
+	if r.ContentLength > 0 {
+		b.Grow(int(r.ContentLength) + bytes.MinRead) // no more than was taken of the budget
+	}
+	if _, err = b.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit))); err == nil {
+		return b.Bytes(), give, nil
+	}
+	give()
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, nil, problem(http.StatusRequestTimeout, "slow", "the body did not come within %v; nothing was done", a.patience)
+	}
+	return nil, nil, problem(http.StatusBadRequest, "cut", "the body was cut short; nothing was done")
+}
+
+// entry reads the entry that a path names.
+func (a *API) entry(r *http.Request) (ledger.Stored, error) {
+	key := r.PathValue("key")
+	st, err := a.ledger.Entry(r.Context(), key)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return st, problem(http.StatusNotFound, "no_entry", "no entry %q; a key in a path is percent-encoded (a slash is %%2F)", key)
+	}
+	return st, err
+}
+
+var _ People = (*reconcile.Engine)(nil)
