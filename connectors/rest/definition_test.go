@@ -168,6 +168,7 @@ func TestMistakesAreRefusedWithTheirRemedy(t *testing.T) {
 		"a cursor in a path":                   {op(`lookup = { method = "GET", path = "/x/{page}", query = { k = "{key}" }, match = "k", pages = { next = "n" } }`), "operation.0.lookup.pages", "first call has no cursor"},
 		"a cursor in a text":                   {op(`lookup = { method = "POST", path = "/x", text = "{key} {page}", content_type = "text/plain", match = "k", pages = { next = "n" } }`), "operation.0.lookup.pages", "first call has no cursor"},
 		"a placeholder in a let":               {"let = { q = \"k = {key}\" }\n" + op(`lookup = { method = "GET", path = "/x", query = { q = "{let.q}" }, match = "k" }`), "operation.0.lookup.query.q", "in the request itself"},
+		"a placeholder in a list of a let":     {"let = { q = [\"a\", \"{key}\"] }\n" + op(`lookup = { method = "GET", path = "/x", query = { q = "{let.q}" }, match = "k" }`), "operation.0.lookup.query.q", "in the request itself"},
 		"a placeholder in a let, in a text":    {"let = { q = \"{key:soql}\" }\n" + op(`lookup = { method = "GET", path = "/x", query = { q = "k = {let.q}" }, match = "k" }`), "operation.0.lookup.query.q", "in the request itself"},
 		"a header twice":                       {"headers = { X-Tenant = \"a\", x-tenant = \"b\" }\n" + op(lookup), "headers.x-tenant", "twice"},
 		"a header beside auth":                 {"auth = { bearer = \"abcdef\" }\nheaders = { Authorization = \"b\" }\n" + op(lookup), "headers.Authorization", "set by auth"},

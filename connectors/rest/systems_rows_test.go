@@ -203,6 +203,9 @@ var stripeRows = func() map[string]row {
 
 		"paid": {sending("payment_intent.create", pay), []exchange{makes(create, 200, intent)}, "done id pi_1",
 			[]string{create + " amount=1990&currency=EUR&customer=cus_1&metadata%5Baction_key%5D=run%3A1"}},
+		"charged at once": {sending("payment.charge", `{"amount":1990,"currency":"eur","confirm":true,"payment_method":"pm_1","metadata":{"action_key":"<1>"}}`), []exchange{makes(create, 200, intent)}, "done id pi_1",
+			[]string{create + " amount=1990&currency=eur&confirm=true&payment_method=pm_1&metadata%5Baction_key%5D=run%3A1"}},
+		"an invoice":                      {sending("invoice.create", `{"customer":"cus_1","auto_advance":false,"metadata":{"action_key":"<1>"}}`), []exchange{makes("POST /v1/invoices", 200, `{"id":"in_1","status":"draft"}`)}, "done id in_1", nil},
 		"the stored success again":        {sending("payment_intent.create", pay), []exchange{makes(create, 200, intent, "Idempotent-Replayed", "true")}, "done id pi_1 replayed", nil},
 		"the stored error again":          {sending("payment_intent.create", pay), []exchange{says(create, 500, `{"error":{"type":"api_error"}}`, "Idempotent-Replayed", "true")}, "unknown server_error spent replayed", nil},
 		"the same key with other content": {sending("payment_intent.create", pay), []exchange{says(create, 400, `{"error":{"type":"idempotency_error","message":"Keys for idempotent requests can only be used with the same parameters"}}`)}, "unknown duplicate_request", nil},

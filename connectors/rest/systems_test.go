@@ -294,6 +294,9 @@ func runRow(t *testing.T, system string, r row) []heard {
 	}
 
 	got := play(t, c, r.deed, keys, fill)
+	s.Close() // waits for what is under way
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if want := fill(r.says); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -487,8 +487,10 @@ func (d *definition) node(p *problems, path string, v any, allowed []string) *no
 		if m := constantForm.FindString(v); m != "" && m == v {
 			name := strings.Trim(v, "{}")
 			c, err := d.constantValue(name)
-			if text, isText := c.(string); isText && err == nil {
-				err = noHoles(name, text)
+			for _, text := range leaves(c) {
+				if err == nil {
+					err = noHoles(name, text)
+				}
 			}
 			if err != nil {
 				p.add(path, "%v", err)
