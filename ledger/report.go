@@ -134,3 +134,16 @@ type RecoveryCount struct {
 	RecoverP50, RecoverP95    time.Duration
 	SettleP50, SettleP95      time.Duration
 }
+
+// LookColumns lists what LookCounts can group by.
+func LookColumns() []string { return slices.Clone(recordColumns) }
+
+// LookCount counts looks at the entries that share the values of By. A look is
+// one question about one entry: a call that asks about many is as many looks.
+type LookCount struct {
+	By             []string
+	Looks          int // in the window, answered or not
+	CouldNotAsk    int // of Looks: the question could not be put
+	Settled        int // entries settled in the window that were looked at, by whatever they were settled
+	LooksOfSettled int // all looks at those, up to AsOf
+}

@@ -5,7 +5,7 @@ import "context"
 // Store is what the reports read, each its own part.
 type Store interface {
 	OutcomeStore
-	ReasonStore
+	LookStore // and ReasonStore
 	QueueStore
 	DuplicateStore // and RecoveryStore
 }
@@ -26,6 +26,8 @@ func All() []Spec {
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Reasons(ctx, s, p) }},
 		{"recovery", "how much failed at first, how much of that recovered, and how long it took",
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Recovery(ctx, s, p) }},
+		{"connectors", "how the outside systems did: failures, looks, what could not be asked, looks per settled entry",
+			func(ctx context.Context, s Store, p Params) (*Report, error) { return Connectors(ctx, s, p) }},
 		{"queue", "what waits for a person or a condition, by owner: since when, what is overdue, what is due next",
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Queue(ctx, s, p) }},
 		{"duplicates", "outcomes that came about twice, and how many duplicates were prevented",

@@ -32,6 +32,7 @@ type counted struct {
 	queue    []ledger.QueueCount
 	recovery []ledger.RecoveryCount
 	twice    []ledger.Duplicate
+	looks    []ledger.LookCount
 	asked    ledger.ReportWindow
 	err      error
 }
@@ -43,7 +44,13 @@ func (c *counted) OutcomeCounts(_ context.Context, w ledger.ReportWindow) ([]led
 
 func (c *counted) ReasonCounts(_ context.Context, w ledger.ReportWindow) ([]ledger.ReasonCount, error) {
 	c.asked = w
-	return slices.Clone(c.reasons), c.err
+	cs := slices.Clone(c.reasons)
+	for i := range cs {
+		if cs[i].By == nil { // of the one connector there is
+			cs[i].By = []string{"crm", "contact.create"}[:len(w.By)]
+		}
+	}
+	return cs, c.err
 }
 
 func (c *counted) QueueCounts(_ context.Context, w ledger.ReportWindow) ([]ledger.QueueCount, error) {
@@ -59,6 +66,11 @@ func (c *counted) RecoveryCounts(_ context.Context, w ledger.ReportWindow) ([]le
 func (c *counted) Duplicates(_ context.Context, w ledger.ReportWindow) ([]ledger.Duplicate, error) {
 	c.asked = w
 	return c.twice, c.err
+}
+
+func (c *counted) LookCounts(_ context.Context, w ledger.ReportWindow) ([]ledger.LookCount, error) {
+	c.asked = w
+	return c.looks, c.err
 }
 
 func day(d int) time.Time { return time.Date(2026, 11, d, 0, 0, 0, 0, time.UTC) }
@@ -143,6 +155,14 @@ func duplicatesOf(n int) []ledger.Duplicate {
 	return ds
 }
 
+func lookCounts(n int) []ledger.LookCount {
+	var cs []ledger.LookCount
+	for i := range n {
+		cs = append(cs, ledger.LookCount{By: []string{fmt.Sprintf("crm-%03d", i), "contact.create"}, Looks: 40 * i, CouldNotAsk: 3 * i, Settled: 11 * i, LooksOfSettled: 30 * i})
+	}
+	return cs
+}
+
 // made are all reports of a store, in their order.
 func made(t *testing.T, s reports.Store, p reports.Params) []*reports.Report {
 	t.Helper()
@@ -170,10 +190,10 @@ func TestGolden(t *testing.T) {
 		Attempts: []ledger.Attempt{{Effect: ledger.EffectDone, RemoteID: "=1+1", EffectAt: day(17)}}}
 	stores := map[string]*counted{
 		"empty":    {},
-		"ordinary": {outcomes: outcomes(3), reasons: reasonCounts(4), queue: queueCounts(3), recovery: recoveryCounts(3), twice: duplicatesOf(3)},
+		"ordinary": {outcomes: outcomes(3), reasons: reasonCounts(4), queue: queueCounts(3), recovery: recoveryCounts(3), twice: duplicatesOf(3), looks: lookCounts(3)},
 		"odd": {outcomes: []ledger.OutcomeCount{oddOutcome}, reasons: []ledger.ReasonCount{oddReason}, queue: []ledger.QueueCount{oddQueue},
-			recovery: []ledger.RecoveryCount{{By: []string{odd, "=1+1"}, Entries: 1}}, twice: []ledger.Duplicate{oddTwice}},
-		"large": {outcomes: outcomes(200), reasons: reasonCounts(200), queue: queueCounts(200), recovery: recoveryCounts(200), twice: duplicatesOf(200)},
+			recovery: []ledger.RecoveryCount{{By: []string{odd, "=1+1"}, Entries: 1}}, twice: []ledger.Duplicate{oddTwice}, looks: []ledger.LookCount{{By: []string{odd, "-5"}, Looks: 1}}},
+		"large": {outcomes: outcomes(200), reasons: reasonCounts(200), queue: queueCounts(200), recovery: recoveryCounts(200), twice: duplicatesOf(200), looks: lookCounts(200)},
 	}
 	layouts := map[string]reports.Layout{
 		"terminal": {Width: 240}, "narrow": {Width: 80}, "pipe": {}, "csv": {Format: reports.FormatCSV}, "json": {Format: reports.FormatJSON},
@@ -221,7 +241,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // All formats carry the same fields and values.
 func TestFormatsAgree(t *testing.T) {
-	s := &counted{outcomes: outcomes(5), reasons: reasonCounts(5), queue: queueCounts(5), recovery: recoveryCounts(5), twice: duplicatesOf(5)}
+	s := &counted{outcomes: outcomes(5), reasons: reasonCounts(5), queue: queueCounts(5), recovery: recoveryCounts(5), twice: duplicatesOf(5), looks: lookCounts(5)}
 	for _, r := range made(t, s, reports.Params{Now: day(30)}) {
 		var c, j bytes.Buffer
 		if err := errors.Join(r.Write(&c, reports.Layout{Format: reports.FormatCSV}), r.Write(&j, reports.Layout{Format: reports.FormatJSON})); err != nil {

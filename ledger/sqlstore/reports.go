@@ -299,6 +299,29 @@ func (s *Store) RecoveryCounts(ctx context.Context, w ledger.ReportWindow) ([]le
 	return out, nil
 }
 
+// LookCounts counts the looks in a window, and those that it took to settle what
+// was settled in it, sorted by the values of w.By.
+func (s *Store) LookCounts(ctx context.Context, w ledger.ReportWindow) ([]ledger.LookCount, error) {
+	out := []ledger.LookCount{}
+	by := make([]string, len(w.By))
+	var c ledger.LookCount
+	var whole string
+	dest := append(pointers(by), &whole, &c.Looks, &c.CouldNotAsk, &c.Settled, &c.LooksOfSettled)
+	err := s.report(ctx, "look_counts", w, ledger.LookColumns(), func(r *sqlx.Rows) error {
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		c.By = slices.Clone(by)
+		out = append(out, c)
+		return nil
+	})
+	if err != nil {
+		return nil, s.readError(ctx, "count looks", err)
+	}
+	slices.SortFunc(out, func(a, b ledger.LookCount) int { return slices.Compare(a.By, b.By) })
+	return out, nil
+}
+
 func pointers(texts []string) []any {
 	out := make([]any, len(texts))
 	for i := range texts {

@@ -153,6 +153,22 @@ func (h *shelf) tries(id int64, tries ...try) {
 	}
 }
 
+// looks adds looks at an entry, each at an hour of the day; one at a negative
+// hour is at that hour of the day too, and was in vain.
+func (h *shelf) looks(id int64, at ...int) {
+	for _, hour := range at {
+		v := ledger.Evidence{EntryID: id, Finding: ledger.FindingNotVisible, Form: "single"}
+		if hour < 0 {
+			hour, v.Finding = -hour, ledger.FindingCouldNotAsk
+			h.entries[id-1].LooksFailed++
+		} else {
+			h.entries[id-1].LooksAnswered++
+		}
+		v.AskedAt, v.SeenAt, v.Digest = hours(hour), hours(hour), fmt.Sprint(len(h.evidence))
+		h.evidence = append(h.evidence, v)
+	}
+}
+
 func (h *shelf) put(t *testing.T, s *Store) {
 	t.Helper()
 	insert := func(tx *txn, l layout, values []any) error {
@@ -531,7 +547,8 @@ func TestReportPlans(t *testing.T) {
 			  FROM n`,
 			`INSERT INTO attempt (entry_id, attempt_id, attempt_no, status, effect, received_at, result_at, reason_id, message)
 			 SELECT id, 'a1', 1, 'error', 'unknown', received_at, received_at, 'r' || CAST(id % 7 AS text), '` + strings.Repeat("m", 600) + `' FROM entry`,
-			`INSERT INTO evidence (entry_id, asked_at, seen_at, finding, digest) SELECT id, received_at, received_at, 'applied', 'd' FROM entry`,
+			`INSERT INTO evidence (entry_id, asked_at, seen_at, finding, version, digest)
+			 SELECT id, received_at, received_at, 'applied', '` + strings.Repeat("v", 600) + `', 'd' FROM entry`,
 			`INSERT INTO history (entry_id, history_no, at, from_state, to_state, class) SELECT id, 1, received_at, '', 'ambiguous', 'waiting' FROM entry`,
 			`INSERT INTO history (entry_id, history_no, at, from_state, to_state, outcome, class, flags, owner)
 			 SELECT id, 2, received_at, 'ambiguous', state, outcome, class, flags, owner FROM entry`,
@@ -545,7 +562,7 @@ func TestReportPlans(t *testing.T) {
 		w := ledger.ReportWindow{Since: hour(29500), Until: hour(29668), AsOf: hour(29669), By: []string{"workflow"}}
 		for name, known := range map[string][]string{
 			"outcome_counts": ledger.OutcomeColumns(), "reason_counts": ledger.ReasonColumns(), "queue_counts": ledger.QueueColumns(),
-			"duplicates": ledger.DuplicateColumns(), "recovery_counts": ledger.RecoveryColumns(),
+			"duplicates": ledger.DuplicateColumns(), "recovery_counts": ledger.RecoveryColumns(), "look_counts": ledger.LookColumns(),
 		} {
 			query, list, err := s.windowed(name, w, known)
 			if err != nil {
@@ -747,6 +764,116 @@ func (h *shelf) recovery(w ledger.ReportWindow) []ledger.RecoveryCount {
 	return out
 }
 
+func TestLookCounts(t *testing.T) {
+	const waiting, looked = ledger.ReportWaiting, ledger.ReportConfirmedByLookup
+	var h shelf
+	h.looks(h.steps("settled after three", nil, step{at: -5, class: waiting}, step{at: 3, class: looked}), -4, -1, 3, -2)
+	h.looks(h.steps("looked at once more", nil, step{at: 1, class: waiting}, step{at: 2, class: looked}, step{at: 30, class: looked}), 2, 24, 30)
+	h.looks(h.steps("still in doubt", nil, step{at: 4, class: waiting}, step{at: 50, class: looked}), 4, -5, -6, 50)
+	h.looks(h.steps("settled the day before", nil, step{at: -9, class: waiting}, step{at: -8, class: looked}, step{at: 5, class: looked}), -8, 5)
+	h.steps("never looked at", nil, step{at: 6, class: waiting}, step{at: 7, class: looked})
+	h.looks(h.steps("another system", func(e *ledger.Entry) { e.Connector = "billing" }, step{at: 6, class: waiting}, step{at: 7, class: waiting}), -6, -7)
+	person := h.steps("a person only", nil, step{at: 8, class: waiting}, step{at: 9, class: ledger.ReportManuallyResolved})
+	h.evidence = append(h.evidence, ledger.Evidence{EntryID: person, Finding: ledger.FindingApplied, Form: "person", AskedAt: hours(9), SeenAt: hours(9)})
+
+	tests := map[string]struct {
+		w    ledger.ReportWindow
+		want []ledger.LookCount
+	}{
+		// crm in the window: 4 of the first entry (3 in vain), 1 of the second, 3 of
+		// the third (2 in vain), 2 of the fourth (1 in vain). It took the first 4
+		// looks, and the second 2 so far.
+		"an hour after the end of the day": {week(25, "connector"), []ledger.LookCount{
+			{By: []string{"billing"}, Looks: 2, CouldNotAsk: 2},
+			{By: []string{"crm"}, Looks: 10, CouldNotAsk: 6, Settled: 2, LooksOfSettled: 6}}},
+		"long after: the further looks at what was settled": {week(1000, "operation"), []ledger.LookCount{
+			{By: []string{"contact.create"}, Looks: 12, CouldNotAsk: 8, Settled: 2, LooksOfSettled: 7}}},
+		"all together, as it was": {week(25), []ledger.LookCount{{By: []string{}, Looks: 12, CouldNotAsk: 8, Settled: 2, LooksOfSettled: 6}}},
+		"nothing":                 {ledger.ReportWindow{Since: hours(-90), Until: hours(-80), AsOf: hours(-79)}, []ledger.LookCount{}},
+	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		h.put(t, s)
+		for name, tc := range tests {
+			t.Run(name, func(t *testing.T) {
+				got, err := s.LookCounts(t.Context(), tc.w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(tc.want, got); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	})
+}
+
+// On a random ledger both databases count looks as a plain loop does.
+func TestLooksEqualAPlainCount(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(2, 9))
+	var h shelf
+	h.walk(rnd, 300)
+	for i, e := range h.entries {
+		at := int(e.ReceivedAt.Sub(reportDay) / time.Hour)
+		for last := int(e.LastActivityAt.Sub(reportDay) / time.Hour); at <= last; at += 1 + rnd.IntN(9) {
+			if at > 0 && rnd.IntN(3) == 0 {
+				h.looks(int64(i+1), -at)
+			} else if at > 0 {
+				h.looks(int64(i+1), at)
+			}
+		}
+	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		h.put(t, s)
+		for _, asOf := range []int{24, 25, 40, 200} {
+			w := week(asOf, "workflow")
+			got, err := s.LookCounts(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(h.lookCounts(w), got); d != "" {
+				t.Errorf("as of hour %d: %s", asOf, d)
+			}
+		}
+	})
+}
+
+func (h *shelf) lookCounts(w ledger.ReportWindow) []ledger.LookCount {
+	counts := map[string]*ledger.LookCount{}
+	within := func(t time.Time) bool { return !t.Before(w.Since) && t.Before(w.Until) && !t.After(w.AsOf) }
+	for _, e := range h.entries {
+		looks, unasked, all := 0, 0, 0
+		for _, v := range h.evidence {
+			if v.EntryID != e.ID || v.SeenAt.After(w.AsOf) {
+				continue
+			}
+			all++
+			if within(v.SeenAt) {
+				looks++
+				if v.Finding == ledger.FindingCouldNotAsk {
+					unasked++
+				}
+			}
+		}
+		first := slices.IndexFunc(h.history, func(r ledger.History) bool { return r.EntryID == e.ID && r.To == ledger.StateSettled })
+		settled := first >= 0 && within(h.history[first].At) && all > 0
+		if looks == 0 && !settled {
+			continue
+		}
+		c := counts[e.Workflow]
+		if c == nil {
+			c = &ledger.LookCount{By: []string{e.Workflow}}
+			counts[e.Workflow] = c
+		}
+		c.Looks += looks
+		c.CouldNotAsk += unasked
+		if settled {
+			c.Settled++
+			c.LooksOfSettled += all
+		}
+	}
+	return sorted(counts, func(c ledger.LookCount) []string { return c.By })
+}
+
 func TestDuplicates(t *testing.T) {
 	const looked = ledger.ReportConfirmedByLookup
 	dup, reversed := []ledger.Flag{ledger.FlagDuplicate}, []ledger.Flag{ledger.FlagReversed}
@@ -809,6 +936,11 @@ func TestReportsRefuseUnknownColumns(t *testing.T) {
 		}
 		if _, err := s.RecoveryCounts(t.Context(), week(25, "reason")); err == nil {
 			t.Error("recovery by reason is answered")
+		}
+		for _, c := range ledger.LookColumns() {
+			if _, err := s.LookCounts(t.Context(), week(25, c)); err != nil {
+				t.Errorf("looks by %s: %v", c, err)
+			}
 		}
 		for _, c := range ledger.RecoveryColumns() {
 			if _, err := s.RecoveryCounts(t.Context(), week(25, c)); err != nil {

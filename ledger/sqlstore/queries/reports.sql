@@ -223,3 +223,32 @@ SELECT BY_NAMES CAST('' AS text) AS whole, count(*) AS entries,
        COALESCE(min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 95 THEN g.settle_in END), 0)
   FROM ranked AS g
  GROUP BY BY_NUMBERS
+
+-- name: look_counts
+-- Looks of the window, and all looks of the entries that were settled in it.
+-- Whatever was looked at or settled since the beginning is active since then.
+WITH looked AS (
+  SELECT BY_COLUMNS e.id AS id,
+         sum(CASE WHEN v.seen_at >= :since AND v.seen_at < :until THEN 1 ELSE 0 END) AS looks,
+         sum(CASE WHEN v.seen_at >= :since AND v.seen_at < :until AND v.finding = 'could_not_ask' THEN 1 ELSE 0 END) AS unasked,
+         count(*) AS of_settled
+    FROM entry AS e
+    JOIN evidence AS v ON v.entry_id = e.id AND v.seen_at <= :as_of AND v.form <> 'person'
+   WHERE e.last_activity_at >= :since AND e.received_at < :until AND e.looks_answered + e.looks_failed > 0
+     AND {matches}
+   GROUP BY BY_NUMBERS
+), ended AS MATERIALIZED (
+  SELECT BY_NAMES g.looks, g.unasked, g.of_settled,
+         (SELECT min(x.at) FROM history AS x WHERE x.entry_id = g.id AND x.to_state = 'settled' AND x.at <= :as_of) AS at
+    FROM looked AS g
+), counted AS (
+  SELECT BY_NAMES g.looks, g.unasked,
+         CASE WHEN g.at >= :since AND g.at < :until THEN 1 ELSE 0 END AS settled,
+         CASE WHEN g.at >= :since AND g.at < :until THEN g.of_settled ELSE 0 END AS of_settled
+    FROM ended AS g
+   WHERE g.looks > 0 OR g.at >= :since AND g.at < :until
+)
+SELECT BY_NAMES CAST('' AS text) AS whole,
+       CAST(sum(g.looks) AS bigint), CAST(sum(g.unasked) AS bigint), CAST(sum(g.settled) AS bigint), CAST(sum(g.of_settled) AS bigint)
+  FROM counted AS g
+ GROUP BY BY_NUMBERS
