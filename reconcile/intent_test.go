@@ -93,7 +93,7 @@ func TestIntents(t *testing.T) {
 			}
 			w.ask("a:1", "wait", "held: by person:bob", "")
 			w.wantRows("a:1", " retryable") // asking again changes nothing
-			w.pass() // nothing is sent
+			w.pass()                        // nothing is sent
 			w.want("a:1", ledger.StateRetryable, "")
 			if err := w.store.Hold(ctx, "billing", false, ""); err != nil {
 				t.Fatal(err)

@@ -520,8 +520,10 @@ func reportedAttempt(e ledger.Entry, ra ledger.RecordAttempt, s Setting, cl conn
 func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed bool) {
 	known := func(a ledger.Attempt) bool { return a.Effect != ledger.EffectUnknown }
 	m = old
-	if rep.Final && !old.Final {
-		m.Final, changed = true, true
+	gaveUp := rep.Final && !old.Final
+	if gaveUp {
+		// Until it gave up the platform may have sent again.
+		m.Final, m.SendBy, changed = true, later(old.SendBy, rep.SendBy), true
 	}
 	begun := old.Status == ledger.AttemptStarted
 	// A success without its proof, after looks proved absence, is news: it is
@@ -559,6 +561,9 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	case claimed:
 	case !begun && !old.SendBy.IsZero():
 		m.SendBy = old.SendBy // it was over when that was reported
+	}
+	if gaveUp {
+		m.SendBy = later(m.SendBy, rep.SendBy)
 	}
 	if m.RemoteID == "" {
 		m.RemoteID = old.RemoteID
