@@ -78,6 +78,11 @@ var hubspotRows = func() map[string]row {
 			says(batch, 207, `{"results":[],"errors":[{"category":"OBJECT_NOT_FOUND","context":{"ids":["<1>","<2>"]}}]}`),
 			says(contact, 404, missing), says("GET /crm/objects/2026-09/contacts/<2%>", 200, `{"id":"502","archived":true,"properties":{"action_key":"<2>"}}`)},
 			"1: none; 2: reversed 502", nil},
+		"a batch that one key spoils": {batch3("contact.create"), []exchange{says(batch, 400, `{"status":"error","category":"VALIDATION_ERROR"}`),
+			says(batch, 200, `{"results":[{"id":"501","properties":{"action_key":"<1>"}}]}`), says(batch, 400, `{"status":"error","category":"VALIDATION_ERROR"}`),
+			says(batch, 200, `{"results":[{"id":"503","properties":{"action_key":"<3>"}}]}`)}, "1: applied 501; 2: could not ask: bad_key; 3: applied 503", nil},
+		"a batch that is wrong in itself": {batch3("contact.create"), []exchange{says(batch, 400, `{"status":"error","category":"VALIDATION_ERROR"}`)},
+			"1: could not ask: validation; 2: could not ask: validation; 3: could not ask: validation", nil},
 		"a 207 with neither results nor errors proves nothing": {batch2("contact.create"), []exchange{says(batch, 207, `{"status":"COMPLETE"}`)},
 			"1: could not ask: malformed; 2: could not ask: malformed", nil},
 
