@@ -380,7 +380,7 @@ func TestMergeAttempt(t *testing.T) {
 		"the same refusal, final an hour later: until then the platform may have sent": {result("error", "rate_limit", "not_done"), with(result("error", "rate_limit", "not_done"), func(a *ledger.Attempt) { a.Final, a.SendBy = true, at(2*time.Hour) }), false, true, func(m ledger.Attempt) bool {
 			return m.Final && m.SendBy.Equal(at(2*time.Hour))
 		}},
-		"started again, with a promise":                  {old, with(old, func(a *ledger.Attempt) { a.SendBy = at(time.Minute) }), false, true, func(m ledger.Attempt) bool { return m.SendBy.Equal(at(time.Minute)) }},
+		"started again, with a promise": {old, with(old, func(a *ledger.Attempt) { a.SendBy = at(time.Minute) }), false, true, func(m ledger.Attempt) bool { return m.SendBy.Equal(at(time.Minute)) }},
 		"a rate limit, then a timeout: in doubt": {result("error", "rate_limit", "not_done"), with(result("error", "timeout", "unknown"), func(a *ledger.Attempt) { a.HTTPStatus, a.SendBy = 504, at(2*time.Hour) }), true, true, func(m ledger.Attempt) bool {
 			return m.Effect == "unknown" && m.Class == "timeout" && m.Rule == "reported; also reported: error rate_limit, effect not_done" && m.SendBy.Equal(at(2*time.Hour))
 		}},
