@@ -101,7 +101,7 @@ func (a *API) postAction(w http.ResponseWriter, r *http.Request, t ledger.APITok
 	}
 	if out.Changed {
 		a.metrics.action(q.Action)
-		a.log.Info("action", "action_key", e.ActionKey, "action", q.Action, "token", t.Name, "to", e.State)
+		a.log.Info("action", "action_key", e.ActionKey, "action", q.Action, "by", t.Name, "to", e.State)
 	} else {
 		out.Why = "this action_id did that before; nothing was changed"
 	}
