@@ -45,6 +45,9 @@ func Connectors(ctx context.Context, s LookStore, p Params) (*Report, error) {
 	for _, c := range byConnector(looks, reasons) {
 		r.Rows = append(r.Rows, append(byValues(c.By), c.failures, c.unknown, c.Looks, c.CouldNotAsk, ratio(c.CouldNotAsk, c.Looks),
 			c.Settled, c.LooksOfSettled, ratio(c.LooksOfSettled, c.Settled)))
+		if len(r.Bars) < mostBars {
+			r.Bars = append(r.Bars, Bar{barLabel(c.By, "failures"), c.failures}, Bar{barLabel(c.By, "looks"), c.Looks})
+		}
 		all.failures, all.unknown = all.failures+c.failures, all.unknown+c.unknown
 		all.Looks, all.CouldNotAsk, all.Settled = all.Looks+c.Looks, all.CouldNotAsk+c.CouldNotAsk, all.Settled+c.Settled
 	}

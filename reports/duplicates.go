@@ -56,6 +56,7 @@ func Duplicates(ctx context.Context, s DuplicateStore, p Params) (*Report, error
 		prevented += c.Prevented
 	}
 	r.Totals = []Total{{"happened", len(r.Rows)}, {"open", open}, {"prevented", prevented}}
+	r.Bars = []Bar{{"happened", len(r.Rows)}, {"prevented", prevented}}
 	r.Notes = []string{preventedNote}
 	return r, nil
 }

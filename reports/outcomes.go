@@ -47,6 +47,7 @@ func Outcomes(ctx context.Context, s OutcomeStore, p Params) (*Report, error) {
 	r.Totals = []Total{{"total", total}, {"flagged", flagged}}
 	for i, class := range classes {
 		r.Totals = append(r.Totals, Total{string(class), sums[i]})
+		r.Bars = append(r.Bars, Bar{string(class), sums[i]})
 	}
 	return r, nil
 }

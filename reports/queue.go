@@ -37,6 +37,9 @@ func Queue(ctx context.Context, s QueueStore, p Params) (*Report, error) {
 	count, flagged, overdue := 0, 0, 0
 	for _, c := range counts {
 		r.Rows = append(r.Rows, append(byValues(c.By), c.Waits, c.Count, c.Flagged, c.Overdue, c.Oldest, c.DueNext))
+		if len(r.Bars) < mostBars {
+			r.Bars = append(r.Bars, Bar{barLabel(c.By, string(c.Waits)), c.Count})
+		}
 		count, flagged, overdue = count+c.Count, flagged+c.Flagged, overdue+c.Overdue
 	}
 	r.Totals = []Total{{"count", count}, {"flagged", flagged}, {"overdue", overdue}}

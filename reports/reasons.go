@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
@@ -72,6 +73,9 @@ func Suggest(c ledger.Class) string {
 	return suggestions[ledger.ClassUnknown]
 }
 
+// mostBars is how many bars a chart has at most.
+const mostBars = 10
+
 // Reasons reports why attempts failed in the window, the most frequent reason
 // first. FirstSeen reaches back to the first time ever. With Params.By each
 // reason is split by these columns, which then come first.
@@ -92,17 +96,17 @@ func Reasons(ctx context.Context, s ReasonStore, p Params) (*Report, error) {
 			slices.Compare(a.By, b.By))
 	})
 	r.Columns = append(byColumns(w.By),
-		render.Column{Name: "reason", Kind: render.Key},
+		render.Column{Name: "reason", Kind: render.Key, Finer: true},
 		render.Column{Name: "connector"},
 		render.Column{Name: "operation"},
 		render.Column{Name: "class", Blank: "(none)"},
-		render.Column{Name: "code"},
+		render.Column{Name: "code", Finer: true},
 		render.Column{Name: "text"},
 		render.Column{Name: "kind"},
 		render.Column{Name: "count", Kind: render.Number},
 		render.Column{Name: "previous", Kind: render.Number},
 		render.Column{Name: "versions"},
-		render.Column{Name: "first_seen"},
+		render.Column{Name: "first_seen", Finer: true},
 		render.Column{Name: "last_seen"},
 		render.Column{Name: "suggests"},
 		render.Column{Name: "sample_key", Kind: render.Key})
@@ -116,6 +120,9 @@ func Reasons(ctx context.Context, s ReasonStore, p Params) (*Report, error) {
 		}
 		r.Rows = append(r.Rows, append(byValues(c.By), c.Reason, c.Connector, c.Operation, c.Class, c.Code, c.Text, KindOf(c), c.Count, c.Previous,
 			versions, c.FirstSeen, c.LastSeen, Suggest(c.Class), c.SampleKey))
+		if len(r.Bars) < mostBars {
+			r.Bars = append(r.Bars, Bar{strings.Join(slices.Concat(c.By, []string{c.Connector, c.Operation, string(c.Class), c.Text}), " "), c.Count})
+		}
 		count += c.Count
 		r.RulesVersion = max(r.RulesVersion, c.RulesVersion)
 	}

@@ -59,6 +59,8 @@ func Recovery(ctx context.Context, s RecoveryStore, p Params) (*Report, error) {
 	}
 	r.Totals = []Total{{"entries", all.Entries}, {"tried", all.Tried}, {"initial_failed", all.FirstFailed}, {"retried", all.Retried},
 		{"recovered", all.Recovered}, {"ended", all.Ended}, {"failed", all.Failed}, {"duplicates_prevented", all.Prevented}}
+	r.Bars = []Bar{{"entries", all.Entries}, {"failed at first", all.FirstFailed}, {"tried again", all.Retried}, {"recovered", all.Recovered},
+		{"failed for good", all.Failed}, {"duplicates prevented", all.Prevented}}
 	return r, nil
 }
 

@@ -48,7 +48,15 @@ type Report struct {
 	Columns      []render.Column
 	Rows         [][]any
 	Totals       []Total
-	Notes        []string // what the reader should know of the numbers
+	Notes        []string  // what the reader should know of the numbers
+	Bars         []Bar     // what a page draws of it
+	Parts        []*Report // of weekly: the reports on the page; it has no rows of its own
+}
+
+// Bar is one bar of the chart of a report.
+type Bar struct {
+	Label string
+	Value int
 }
 
 // Total is a number over all rows.
@@ -137,18 +145,27 @@ func byValues(by []string) []any {
 	return row
 }
 
+// barLabel names a bar after the line that it stands for.
+func barLabel(by []string, what string) string {
+	return strings.Join(append(slices.Clone(by), what), " ")
+}
+
 // Format is how a report is written.
 type Format string
 
 // The formats.
 const (
-	FormatTable Format = "table"
-	FormatCSV   Format = "csv"
-	FormatJSON  Format = "json"
+	FormatTable    Format = "table"
+	FormatCSV      Format = "csv"
+	FormatJSON     Format = "json"
+	FormatMarkdown Format = "markdown"
+	FormatHTML     Format = "html" // one file, for a browser, a printer or a mail
 )
 
 // Formats lists the formats a report can be written in.
-func Formats() []Format { return []Format{FormatTable, FormatCSV, FormatJSON} }
+func Formats() []Format {
+	return []Format{FormatTable, FormatCSV, FormatJSON, FormatMarkdown, FormatHTML}
+}
 
 // Layout says how a report is written.
 type Layout struct {
@@ -157,8 +174,9 @@ type Layout struct {
 	CSV    render.CSVOptions
 }
 
-// Write writes the report. The same rows and columns are in every format; the
-// window, and what else is said of them, only in a table and in JSON.
+// Write writes the report. The same rows are in every format, and in CSV and
+// JSON the same columns; the window, and what else is said of them, in all but
+// CSV.
 func (r *Report) Write(w io.Writer, l Layout) error {
 	switch l.Format {
 	case "", FormatTable:
@@ -167,6 +185,10 @@ func (r *Report) Write(w io.Writer, l Layout) error {
 		return render.CSV(w, render.Names(r.Columns), render.Slice(r.Rows), l.CSV)
 	case FormatJSON:
 		return r.json(w)
+	case FormatMarkdown:
+		return r.markdown(w)
+	case FormatHTML:
+		return r.html(w)
 	}
 	return fmt.Errorf("format %q: reports are written as %s", l.Format, strings.Join(list(Formats()), ", "))
 }
@@ -215,12 +237,16 @@ func (r *Report) table(w io.Writer, width int) error {
 	return nil
 }
 
+// at is a moment in the reader's zone.
+func (r *Report) at(t time.Time) string { return t.In(r.Zone).Format("2006-01-02 15:04") }
+
 // heading says what the report covers, in the reader's zone.
-func (r *Report) heading() string {
-	at := func(t time.Time) string { return t.In(r.Zone).Format("2006-01-02 15:04") }
-	s := fmt.Sprintf("%s: %s to %s (%s), as of %s", r.Name, at(r.Since), at(r.Until), r.Zone, at(r.AsOf))
+func (r *Report) heading() string { return r.Name + ": " + r.window() }
+
+func (r *Report) window() string {
+	s := fmt.Sprintf("%s to %s (%s), as of %s", r.at(r.Since), r.at(r.Until), r.Zone, r.at(r.AsOf))
 	if r.Standing {
-		s = fmt.Sprintf("%s: as of %s (%s)", r.Name, at(r.AsOf), r.Zone)
+		s = fmt.Sprintf("as of %s (%s)", r.at(r.AsOf), r.Zone)
 	}
 	if r.Provisional {
 		s += ", provisional"

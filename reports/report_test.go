@@ -196,7 +196,7 @@ func TestGolden(t *testing.T) {
 		"large": {outcomes: outcomes(200), reasons: reasonCounts(200), queue: queueCounts(200), recovery: recoveryCounts(200), twice: duplicatesOf(200), looks: lookCounts(200)},
 	}
 	layouts := map[string]reports.Layout{
-		"terminal": {Width: 240}, "narrow": {Width: 80}, "pipe": {}, "csv": {Format: reports.FormatCSV}, "json": {Format: reports.FormatJSON},
+		"md": {Format: reports.FormatMarkdown}, "html": {Format: reports.FormatHTML}, "terminal": {Width: 240}, "narrow": {Width: 80}, "pipe": {}, "csv": {Format: reports.FormatCSV}, "json": {Format: reports.FormatJSON},
 		"excel": {Format: reports.FormatCSV, CSV: render.CSVOptions{Excel: true, Delimiter: ';'}},
 	}
 	params := reports.Params{Since: day(16), Until: day(23), Now: day(30), Zone: berlin(t), RulesVersion: 2}
@@ -212,6 +212,13 @@ func TestGolden(t *testing.T) {
 						t.Fatal(err)
 					}
 					golden(t, fmt.Sprintf("%s-%s.%s", r.Name, name, form), b.Bytes())
+					if form == "html" {
+						for _, no := range []string{"<script", "src=", "href=", "url(", "@import", "http://", "https://", "onload"} {
+							if bytes.Contains(b.Bytes(), []byte(no)) {
+								t.Errorf("the page has %s", no)
+							}
+						}
+					}
 					if bytes.ContainsAny(b.Bytes(), "\x1b\x00\x07") || bytes.Contains(b.Bytes(), []byte("\u202e")) {
 						t.Error("a control character came through")
 					}
@@ -368,8 +375,8 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Write(&bytes.Buffer{}, reports.Layout{Format: "html"}); err == nil || err.Error() != `format "html": reports are written as table, csv, json` {
-		t.Errorf("html: %v", err)
+	if err := r.Write(&bytes.Buffer{}, reports.Layout{Format: "pdf"}); err == nil || err.Error() != `format "pdf": reports are written as table, csv, json, markdown, html` {
+		t.Errorf("pdf: %v", err)
 	}
 }
 

@@ -65,7 +65,8 @@ its end a report is provisional, and says so.`,
 		Example: `  reconcile report outcomes
   reconcile report outcomes --week 2026-W48 --by workflow,workflow_version
   reconcile report reasons --since 30d --output csv --excel > reasons.csv
-  reconcile report queue`,
+  reconcile report queue
+  reconcile report outcomes --week 2026-W48 --output html > outcomes.html`,
 		Args:      exactly("NAME (" + strings.Join(reportsThere(), ", ") + ")"),
 		ValidArgs: reportNames,
 		RunE: func(cmd *cobra.Command, args []string) error {

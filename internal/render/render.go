@@ -1,7 +1,7 @@
-// Package render lays rows out as a table, as CSV and as JSON, for everything
-// that the command line prints.
+// Package render lays rows out as a table, as CSV, as JSON and as Markdown, for
+// everything that the command line prints.
 //
-// The same rows go to all three. On a terminal a table is aligned, fits the
+// The same rows go to all of them. On a terminal a table is aligned, fits the
 // width, and says "3h ago"; in a pipe it is tab-separated, whole and in
 // RFC 3339. Text from outside never reaches a reader as control characters
 // (Visible), and every error of the writer is returned: a full disk or a
@@ -33,8 +33,9 @@ const (
 type Column struct {
 	Name  string
 	Kind  Kind
-	Head  string // what a terminal shows instead of Name; "": Name
-	Aside bool   // left out on a terminal: what another column there is made of
+	Head  string // what a person reads instead of Name, on a terminal or a page; "": Name
+	Aside bool   // left out there: what another column is made of
+	Finer bool   // left out on a page: more than its reader needs
 	Blank string // what a table shows for an empty cell, such as "(none)"; CSV and JSON keep it empty
 }
 

@@ -488,3 +488,38 @@ func TestFiguresForPeopleAndPrograms(t *testing.T) {
 		t.Errorf("JSON %s, want %s", j, want)
 	}
 }
+
+func TestEscapeMarkdown(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"plain words":                       {"upstream timed out after 5 s", "upstream timed out after 5 s"},
+		"a key with an underscore":          {"run_8f2:create-contact", "run_8f2:create-contact"},
+		"emphasis":                          {"_a_ *b* ~c~", `\_a\_ \*b\* \~c\~`},
+		"a cell's end":                      {"a|b", `a\|b`},
+		"markup and an entity":              {"<b>&amp;", `\<b\>\&amp;`},
+		"a link, an image and an address":   {"[x](https://e.x) ![y](z) a@e.x", `\[x\](https\://e.x) \!\[y\](z) a\@e.x`},
+		"an address that needs no scheme":   {"see www.example.org", `see www\.example.org`},
+		"a line break, and a hidden mark":   {"a\nb\u202e", `a\\nb\\u202e`},
+		"a backslash before a bar":          {`\|`, `\\\|`},
+		"code, a heading and a mathematics": {"`x` # y $z$", "\\`x\\` \\# y \\$z\\$"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := EscapeMarkdown(tc.text); got != tc.want {
+				t.Errorf("%q: got %q, want %q", tc.text, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	cols := []Column{{Name: "owner", Blank: "(none)"}, {Name: "rate", Head: "share", Kind: Percent, Blank: "-"}, {Name: "of", Kind: Number, Aside: true}, {Name: "at", Blank: "never"}}
+	rows := [][]any{{"a|b", 0.5, 2, time.Date(2026, 11, 17, 9, 0, 0, 0, time.UTC)}, {"", nil, 0, time.Time{}}}
+	var b strings.Builder
+	if err := Markdown(&b, cols, Slice(rows), func(t time.Time) string { return t.Format("02.01.") }); err != nil {
+		t.Fatal(err)
+	}
+	want := "| owner | share | at |\n| --- | ---: | --- |\n| a\\|b | 50.0% | 17.11. |\n| (none) | - | never |\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}

@@ -40,7 +40,7 @@ func Table(w io.Writer, s TableSpec) error {
 	if s.Width <= 0 {
 		return tabs(w, s)
 	}
-	s = forTerminal(s)
+	s = without(s, func(c Column) bool { return c.Aside })
 	var grid [][]string
 	for row, err := range s.Rows {
 		if err != nil {
@@ -63,18 +63,18 @@ func Table(w io.Writer, s TableSpec) error {
 	}
 	head := make([]string, len(s.Columns))
 	for i, c := range s.Columns {
-		head[i] = Cut(Visible(c.head()), widths[i])
+		head[i] = Cut(Visible(c.Heading()), widths[i])
 	}
 	return aligned(w, s.Columns, append([][]string{head}, grid...))
 }
 
-// forTerminal leaves out the columns that a terminal does not show.
-func forTerminal(s TableSpec) TableSpec {
+// without leaves out columns.
+func without(s TableSpec, out func(c Column) bool) TableSpec {
 	var shown []int
 	t := s
 	t.Columns = nil
 	for i, c := range s.Columns {
-		if !c.Aside {
+		if !out(c) {
 			shown = append(shown, i)
 			t.Columns = append(t.Columns, c)
 		}
@@ -95,10 +95,11 @@ func forTerminal(s TableSpec) TableSpec {
 	return t
 }
 
-func (c Column) head() string { return cmp.Or(c.Head, c.Name) }
+// Heading is what stands above the column for a person to read.
+func (c Column) Heading() string { return cmp.Or(c.Head, c.Name) }
 
-// right says whether a column is aligned to the right.
-func (c Column) right() bool { return c.Kind == Number || c.Kind == Percent }
+// Right says whether the column is aligned to the right.
+func (c Column) Right() bool { return c.Kind == Number || c.Kind == Percent }
 
 // texts is a row as a table shows it.
 func texts(s TableSpec, row []any) []string {
@@ -145,7 +146,7 @@ func fit(s TableSpec, grid [][]string) (widths []int, fits bool) {
 			widths[i] = max(widths[i], Width(row[i]))
 		}
 		// A name may be cut, but not to nothing; keys and numbers may not.
-		head := Width(Visible(c.head()))
+		head := Width(Visible(c.Heading()))
 		least[i] = max(widths[i], min(head, minText))
 		if c.Kind == Text {
 			least[i] = min(least[i], minText)
@@ -180,7 +181,7 @@ func aligned(w io.Writer, cols []Column, lines [][]string) error {
 		// One blank on each side makes the gap: a padding of two characters
 		// is taken twice in columns aligned to the right, and cuts the cell.
 		aligns[i], pads[i] = tw.AlignLeft, tw.PaddingDefault
-		if c.right() {
+		if c.Right() {
 			aligns[i] = tw.AlignRight
 		}
 	}
@@ -270,7 +271,7 @@ func stack(w io.Writer, cols []Column, grid [][]string) error {
 		}
 		fields := make([]Field, len(cols))
 		for i, c := range cols {
-			fields[i] = Field{Name: c.head(), Value: row[i]}
+			fields[i] = Field{Name: c.Heading(), Value: row[i]}
 		}
 		if err := Fields(b, fields); err != nil {
 			return err
