@@ -90,6 +90,7 @@ func (o daemonOptions) run(ctx context.Context, a *app) error {
 	log.Info("daemon started", "ledger", config.RedactURL(s.url), "config", configName(s.cfg), "version", buildVersion(), "policy_version", s.cfg.Policies.Version)
 	defer log.Info("daemon stopped")
 	err = d.Run(ctx)
+	stop(nil) // where it ended by itself
 	return errors.Join(err, <-served)
 }
 

@@ -28,6 +28,8 @@ type Ledger interface {
 	TokenByDigest(ctx context.Context, digest string) (ledger.APIToken, error)
 	// Ready says why nothing can be read or recorded; nil: it can.
 	Ready(ctx context.Context) error
+	// Waiting counts what waits for a person, cheaply.
+	Waiting(ctx context.Context) (escalated, overdue, flagged int, err error)
 }
 
 // People takes what people do; *reconcile.Engine does.

@@ -421,7 +421,7 @@ func TestHealth(t *testing.T) {
 		_, text := get("/metrics")
 		for _, want := range []string{
 			"# TYPE reconcile_due_entries gauge\n", `reconcile_due_entries{lane="crm",work="look"} 1` + "\n",
-			"reconcile_ledger_up 1\n", `reconcile_build_info{version="test"} 1`, `reconcile_passes_total{result="done"} 1`,
+			"reconcile_ledger_up 1\n", `reconcile_waiting_entries{why="flagged"} 0` + "\n", `reconcile_build_info{version="test"} 1`, `reconcile_passes_total{result="done"} 1`,
 			`reconcile_pass_entries_total{what="settled_applied"} 3`, `reconcile_records_total{recorded="new"} 1`, `reconcile_records_total{recorded="refused"} 1`,
 			`reconcile_answers_total{send="wait"} 1`, `reconcile_actions_total{action="assign"} 1`,
 			`reconcile_http_requests_total{route="/v1/entries/{key}",status="404"} 1`, `reconcile_http_requests_total{route="/v1/entries",status="207"} 1`,

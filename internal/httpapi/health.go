@@ -57,9 +57,15 @@ type metrics struct {
 	passes   map[string]int    // by how they ended
 	entries  map[string]int    // what passes did with entries
 
-	due     []ledger.Due
-	dueUp   bool
-	dueRead time.Time
+	stands   standing
+	standsAt time.Time // when it was read last
+}
+
+// standing is how the ledger stands.
+type standing struct {
+	up                          bool // it could be read
+	due                         []ledger.Due
+	escalated, overdue, flagged int
 }
 
 func count[K comparable](m *map[K]int, k K, n int) {
@@ -108,38 +114,41 @@ func (a *API) Passed(t reconcile.Tally, err error) {
 	}
 }
 
-// dueEvery is how old the counts of what is due may be: they are read at most
+// standsFor is how old the counts of the ledger may be: they are read at most
 // this often, however often somebody asks.
-const dueEvery = 30 * time.Second
+const standsFor = 30 * time.Second
 
-// readDue reads what is due, unless it was read just now.
-func (a *API) readDue(ctx context.Context) ([]ledger.Due, bool) {
+// standing reads how the ledger stands, unless it was read just now.
+func (a *API) standing(ctx context.Context) standing {
 	m := &a.metrics
 	m.mu.Lock()
-	fresh := time.Since(m.dueRead) < dueEvery
-	due, up := m.due, m.dueUp
+	s, fresh := m.stands, time.Since(m.standsAt) < standsFor
 	if !fresh {
-		m.dueRead = time.Now() // whoever asks meanwhile gets the counts before
+		m.standsAt = time.Now() // whoever asks meanwhile gets the counts before
 	}
 	m.mu.Unlock()
 	if fresh {
-		return due, up
+		return s
 	}
-	ctx, cancel := context.WithTimeout(ctx, dueEvery)
+	ctx, cancel := context.WithTimeout(ctx, standsFor)
 	defer cancel()
-	read, err := a.ledger.Due(ctx, ledger.Filter{})
-	if err != nil {
-		a.log.Warn("what is due could not be counted", "err", err)
+	s = standing{}
+	var err error
+	if s.due, err = a.ledger.Due(ctx, ledger.Filter{}); err == nil {
+		s.escalated, s.overdue, s.flagged, err = a.ledger.Waiting(ctx)
+	}
+	if s.up = err == nil; !s.up {
+		a.log.Warn("what is due and what waits could not be counted", "err", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.due, m.dueUp = read, err == nil
-	return read, err == nil
+	m.stands = s
+	return s
 }
 
 // getMetrics writes the Prometheus text format, version 0.0.4.
 func (a *API) getMetrics(w http.ResponseWriter, r *http.Request, _ ledger.APIToken) error {
-	due, up := a.readDue(context.WithoutCancel(r.Context()))
+	s := a.standing(context.WithoutCancel(r.Context()))
 	var b bytes.Buffer
 	head := func(name, kind, help string) {
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
@@ -153,16 +162,23 @@ func (a *API) getMetrics(w http.ResponseWriter, r *http.Request, _ ledger.APITok
 	m := &a.metrics
 	head("reconcile_build_info", "gauge", "The version of this program.")
 	fmt.Fprintf(&b, "reconcile_build_info{version=%s} 1\n", quoted(m.version))
-	head("reconcile_ledger_up", "gauge", "Whether the ledger could be read when it was last asked what is due.")
-	fmt.Fprintf(&b, "reconcile_ledger_up %d\n", map[bool]int{true: 1}[up])
-	if up {
+	head("reconcile_ledger_up", "gauge", "Whether the ledger could be read when its counts were read last.")
+	fmt.Fprintf(&b, "reconcile_ledger_up %d\n", map[bool]int{true: 1}[s.up])
+	if s.up {
 		head("reconcile_due_entries", "gauge", "Entries that are due and that nobody has claimed, by lane and work; at most 30 seconds old.")
-		for _, d := range due {
+		for _, d := range s.due {
 			fmt.Fprintf(&b, "reconcile_due_entries{lane=%s,work=%s} %d\n", quoted(d.Lane), quoted(string(d.Work)), d.Count)
 		}
 		head("reconcile_claimed_entries", "gauge", "Entries that are due and claimed, by lane and work.")
-		for _, d := range due {
+		for _, d := range s.due {
 			fmt.Fprintf(&b, "reconcile_claimed_entries{lane=%s,work=%s} %d\n", quoted(d.Lane), quoted(string(d.Work)), d.Leased)
+		}
+		head("reconcile_waiting_entries", "gauge", "Entries that wait for a person: escalated, overdue among them, and flagged.")
+		for _, w := range []struct {
+			why string
+			n   int
+		}{{"escalated", s.escalated}, {"overdue", s.overdue}, {"flagged", s.flagged}} {
+			fmt.Fprintf(&b, "reconcile_waiting_entries{why=%s} %d\n", quoted(w.why), w.n)
 		}
 	}
 	m.mu.Lock()

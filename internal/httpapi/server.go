@@ -44,8 +44,10 @@ func Listen(ctx context.Context, address string, files TLSFiles, api *API, log *
 		log = slog.New(slog.DiscardHandler)
 	}
 	l := &Listener{api: api, log: log}
-	l.http = &http.Server{Handler: api, ReadHeaderTimeout: headerPatience, WriteTimeout: answerPatience, IdleTimeout: idlePatience,
-		MaxHeaderBytes: headersMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	// ReadTimeout is for bodies that nobody reads: whoever has no token is
+	// answered, and his body is waited for no longer than another's.
+	l.http = &http.Server{Handler: api, ReadHeaderTimeout: headerPatience, ReadTimeout: headerPatience + bodyPatience,
+		WriteTimeout: answerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: headersMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	if files != (TLSFiles{}) {
 		cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 		if err != nil {

@@ -11,6 +11,7 @@ var triggers = []string{
 	"auth", "api", "access", "basic", "bearer", "cookie", "credential", "eyj", "passphrase", "passw", "private", "pwd",
 	"secret", "session", "sig", "token", "://", "%3a%2f%2f", "_live_", "_test_", "xox", "akia", "aiza", "whsec_", "pat-",
 	"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
+	"reconcile_",
 }
 
 var triggersBy = func() (by [256][]string) {
@@ -74,7 +75,8 @@ var (
 	// Source: GitHub Docs, "Supported secret scanning patterns", 2026-09.
 	wellKnown = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?|\b[a-z]{2,5}_(?:live|test)_[A-Za-z0-9]{8,}` +
 		`|\bxox[a-z]-[A-Za-z0-9-]{10,}|\b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[A-Za-z0-9_-]{35}` +
-		`|\bwhsec_[A-Za-z0-9+/=]{16,}|\bpat-[a-z]{2}\d-[0-9a-f-]{36}`)
+		`|\bwhsec_[A-Za-z0-9+/=]{16,}|\bpat-[a-z]{2}\d-[0-9a-f-]{36}` +
+		`|\breconcile_[A-Za-z0-9_-]{43}`) // our own: ledger.NewToken
 	privateKey = regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
 
 	passwordName = regexp.MustCompile(`(?i)passw|passphrase|pwd`)

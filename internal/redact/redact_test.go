@@ -40,6 +40,8 @@ func TestTextMasksWhereSecretsStand(t *testing.T) {
 		"an echoed key in quotes (L06)":  {"401 Bad api key 'SECRET5'", "401 Bad api key '[redacted]'"},
 		"an echoed token in quotes":      {"token \"SECRET5\" was revoked", "token \"[redacted]\" was revoked"},
 		"an api key in running text":     {"Bad api key: SECRET5", "Bad api key: [redacted]"},
+		"a token of our own":             {"401 for reconcile_CJStyoDh_AeQnujPnW-lsCIL8OG8zPgG2C-NSjfUILw.", "401 for [redacted]."},
+		"a table of our own":             {"relation \"reconcile_schema\" does not exist", "relation \"reconcile_schema\" does not exist"},
 		"tokens known by their form":     {"xoxb-123456789012-abcdef ghp_abcdefghijklmnopqrstuvwxyz0123456789 AKIAIOSFODNN7EXAMPLE", "[redacted] [redacted] [redacted]"},
 		"a private key":                  {"x -----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY----- y", "x -----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA PRIVATE KEY----- y"},
 		"a private key that is cut":      {"-----BEGIN PRIVATE KEY-----\nMIIabc", "-----BEGIN PRIVATE KEY-----[redacted]"},

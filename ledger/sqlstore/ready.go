@@ -30,3 +30,14 @@ func (s *Store) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Waiting counts what waits for a person: entries with a due time, those of them
+// that are past it, and entries with an open flag. It reads no settled entry, so
+// that it may be asked often.
+func (s *Store) Waiting(ctx context.Context) (escalated, overdue, flagged int, err error) {
+	now, err := s.now(ctx, s.r)
+	if err == nil {
+		_, err = s.one(ctx, s.r, "waiting", args{"now": micros(now)}, &escalated, &overdue, &flagged)
+	}
+	return escalated, overdue, flagged, s.readError(ctx, "count what waits for a person", err)
+}
