@@ -243,17 +243,16 @@ func refusal(key string, errs []ledger.FieldError) answer {
 
 // writeAnswers answers in the form of the request.
 func writeAnswers(w http.ResponseWriter, status int, how form, answers []answer) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	kind, between := "application/json", ""
+	kind, open, between, end := "application/json", "", "", "\n"
 	switch how {
 	case formArray:
-		b.WriteByte('[')
-		between = ","
+		open, between, end = "[", ",\n", "]\n"
 	case formLines:
-		kind = "application/x-ndjson"
+		kind, between = "application/x-ndjson", "\n"
 	}
+	b := bytes.NewBufferString(open)
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
 	for i, x := range answers {
 		if i > 0 {
 			b.WriteString(between)
@@ -261,9 +260,10 @@ func writeAnswers(w http.ResponseWriter, status int, how form, answers []answer)
 		if err := enc.Encode(x); err != nil {
 			panic(err) // texts, a time and lists of texts have a JSON form
 		}
+		b.Truncate(b.Len() - 1) // the line end that it adds
 	}
-	if how == formArray {
-		b.WriteString("]\n")
+	if len(answers) > 0 || how != formLines {
+		b.WriteString(end)
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)

@@ -422,7 +422,7 @@ func FuzzSplit(f *testing.F) {
 			return
 		}
 		var want []json.RawMessage
-		trimmed := bytes.TrimSpace(body)
+		trimmed := bytes.Trim(body, " \t\r\n") // what JSON has for blanks
 		switch {
 		case len(trimmed) == 0 || !json.Valid(trimmed):
 			return
@@ -437,7 +437,7 @@ func FuzzSplit(f *testing.F) {
 			t.Fatalf("%q: form %d, %d items, want %d", body, form, len(items), len(want))
 		}
 		for i := range want {
-			if !bytes.Equal(bytes.TrimSpace(want[i]), items[i]) {
+			if !bytes.Equal(bytes.Trim(want[i], " \t\r\n"), items[i]) {
 				t.Fatalf("%q: item %d is %q, want %q", body, i, items[i], want[i])
 			}
 		}

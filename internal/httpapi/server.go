@@ -34,7 +34,7 @@ type Listener struct {
 // empty: no TLS.
 type TLSFiles struct{ Cert, Key string }
 
-// ErrAddressTaken: another process listens there.
+// ErrAddressTaken means that another process listens there.
 var ErrAddressTaken = errors.New("the address is taken by another process")
 
 // Listen takes an address (host:port) and reads the certificate. Nothing is
@@ -101,7 +101,9 @@ func (l *Listener) Serve(ctx context.Context, grace time.Duration) error {
 		l.log.Warn("requests took longer than the grace period and were cut off; whoever sent them sends them again")
 		err = l.http.Close()
 	}
-	<-failed // http.ErrServerClosed
+	if broken := <-failed; !errors.Is(broken, http.ErrServerClosed) {
+		err = errors.Join(err, broken)
+	}
 	return err
 }
 
