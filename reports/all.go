@@ -32,5 +32,6 @@ func All() []Spec {
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Queue(ctx, s, p) }},
 		{"duplicates", "outcomes that came about twice, and how many duplicates were prevented",
 			func(ctx context.Context, s Store, p Params) (*Report, error) { return Duplicates(ctx, s, p) }},
+		{"weekly", "all of these on one page, over the last full week", Weekly},
 	}
 }

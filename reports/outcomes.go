@@ -29,7 +29,7 @@ func Outcomes(ctx context.Context, s OutcomeStore, p Params) (*Report, error) {
 	classes := ledger.ReportClasses()
 	r.Columns = byColumns(w.By)
 	for _, c := range classes {
-		r.Columns = append(r.Columns, render.Column{Name: string(c), Kind: render.Number})
+		r.Columns = append(r.Columns, render.Column{Name: string(c), Kind: render.Number, Brief: briefClasses[c]})
 	}
 	r.Columns = append(r.Columns, render.Column{Name: "total", Kind: render.Number}, render.Column{Name: "flagged", Kind: render.Number})
 
@@ -50,4 +50,13 @@ func Outcomes(ctx context.Context, s OutcomeStore, p Params) (*Report, error) {
 		r.Bars = append(r.Bars, Bar{string(class), sums[i]})
 	}
 	return r, nil
+}
+
+// briefClasses are the names of the longer classes above a narrow column.
+var briefClasses = map[ledger.ReportClass]string{
+	ledger.ReportManuallyResolved:    "manually",
+	ledger.ReportRecoveredAfterRetry: "by retry",
+	ledger.ReportConfirmedByLookup:   "by look",
+	ledger.ReportFirstAttemptSuccess: "at first",
+	ledger.ReportPermanentlyFailed:   "failed",
 }

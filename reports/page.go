@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/recovery-ledger/reconcile/internal/render"
 )
@@ -27,7 +28,8 @@ func (r *Report) shown(of *Report) ([][]any, []string) {
 	if of == r || len(of.Rows) <= pageRows {
 		return of.Rows, notes
 	}
-	return of.Rows[:pageRows], append(notes, fmt.Sprintf("the first %d lines; reconcile report %s has all %d", pageRows, of.Name, len(of.Rows)))
+	return of.Rows[:pageRows], append(notes, fmt.Sprintf("the first %d of %d lines; for all: reconcile report %s --since %s --until %s",
+		pageRows, len(of.Rows), of.Name, of.Since.Format(time.RFC3339Nano), of.Until.Format(time.RFC3339Nano)))
 }
 
 func (r *Report) markdown(w io.Writer) error {

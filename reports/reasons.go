@@ -98,7 +98,7 @@ func Reasons(ctx context.Context, s ReasonStore, p Params) (*Report, error) {
 	r.Columns = append(byColumns(w.By),
 		render.Column{Name: "reason", Kind: render.Key, Finer: true},
 		render.Column{Name: "connector"},
-		render.Column{Name: "operation"},
+		render.Column{Name: "operation", Wordy: true},
 		render.Column{Name: "class", Blank: "(none)"},
 		render.Column{Name: "code", Finer: true},
 		render.Column{Name: "text"},
@@ -107,8 +107,8 @@ func Reasons(ctx context.Context, s ReasonStore, p Params) (*Report, error) {
 		render.Column{Name: "previous", Kind: render.Number},
 		render.Column{Name: "versions"},
 		render.Column{Name: "first_seen", Finer: true},
-		render.Column{Name: "last_seen"},
-		render.Column{Name: "suggests"},
+		render.Column{Name: "last_seen", Wordy: true},
+		render.Column{Name: "suggests", Wordy: true},
 		render.Column{Name: "sample_key", Kind: render.Key})
 
 	r.RulesVersion = p.RulesVersion

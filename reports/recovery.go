@@ -29,21 +29,21 @@ func Recovery(ctx context.Context, s RecoveryStore, p Params) (*Report, error) {
 		return nil, fmt.Errorf("report recovery: %w", err)
 	}
 	aside := func(name string) render.Column { return render.Column{Name: name, Kind: render.Number, Aside: true} }
-	rate := func(name, head string) render.Column {
-		return render.Column{Name: name, Head: head, Kind: render.Percent, Blank: "-"}
+	rate := func(name, head, brief string) render.Column {
+		return render.Column{Name: name, Head: head, Brief: brief, Kind: render.Percent, Blank: "-"}
 	}
-	span := func(name, head string) render.Column {
-		return render.Column{Name: name, Head: head, Kind: render.Number, Blank: "-"}
+	span := func(name, head, brief string) render.Column {
+		return render.Column{Name: name, Head: head, Brief: brief, Kind: render.Number, Blank: "-"}
 	}
 	r.Columns = append(byColumns(w.By),
 		render.Column{Name: "entries", Kind: render.Number},
-		aside("tried"), aside("initial_failed"), rate("initial_failure_rate", "1st failed"),
-		aside("retried"), aside("recovered"), rate("retry_recovery_rate", "recovered"),
-		aside("applied"), aside("attempts"), span("attempts_per_success", "tries/ok"),
-		aside("ended"), aside("failed"), rate("final_failure_rate", "final failed"),
+		aside("tried"), aside("initial_failed"), rate("initial_failure_rate", "1st failed", "1st fail"),
+		aside("retried"), aside("recovered"), rate("retry_recovery_rate", "recovered", "retry ok"),
+		aside("applied"), aside("attempts"), span("attempts_per_success", "tries/ok", "tries/ok"),
+		aside("ended"), aside("failed"), rate("final_failure_rate", "final failed", "failed"),
 		render.Column{Name: "duplicates_prevented", Head: "prevented", Kind: render.Number},
-		span("recovery_seconds_p50", "recover p50"), span("recovery_seconds_p95", "recover p95"),
-		span("settle_seconds_p50", "settle p50"), span("settle_seconds_p95", "settle p95"))
+		span("recovery_seconds_p50", "recover p50", "rec p50"), span("recovery_seconds_p95", "recover p95", "rec p95"),
+		span("settle_seconds_p50", "settle p50", "set p50"), span("settle_seconds_p95", "settle p95", "set p95"))
 	var all ledger.RecoveryCount
 	for _, c := range counts {
 		r.Rows = append(r.Rows, append(byValues(c.By),

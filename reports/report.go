@@ -50,7 +50,7 @@ type Report struct {
 	Totals       []Total
 	Notes        []string  // what the reader should know of the numbers
 	Bars         []Bar     // what a page draws of it
-	Parts        []*Report // of weekly: the reports on the page; it has no rows of its own
+	Parts        []*Report // of weekly: the reports on the page, whose cells are its rows
 }
 
 // Bar is one bar of the chart of a report.
@@ -124,6 +124,9 @@ func (e *ByError) Error() string {
 	if e.Twice {
 		return fmt.Sprintf("report %s: column %q is named twice", e.Report, e.Column)
 	}
+	if len(e.Accepted) == 0 {
+		return fmt.Sprintf("report %s cannot be grouped by %q: each report on it has its own lines; group that one", e.Report, e.Column)
+	}
 	return fmt.Sprintf("report %s cannot be grouped by %q; use one or more of %s", e.Report, e.Column, strings.Join(e.Accepted, ", "))
 }
 
@@ -132,6 +135,9 @@ func byColumns(names []string) []render.Column {
 	cols := make([]render.Column, len(names))
 	for i, n := range names {
 		cols[i] = render.Column{Name: n, Blank: "(none)"}
+		if n == "workflow_version" {
+			cols[i].Brief = "version"
+		}
 	}
 	return cols
 }
@@ -195,46 +201,82 @@ func (r *Report) Write(w io.Writer, l Layout) error {
 
 func (r *Report) json(w io.Writer) error {
 	v := struct {
-		Report       string          `json:"report"`
-		Since        time.Time       `json:"since"`
-		Until        time.Time       `json:"until"`
-		AsOf         time.Time       `json:"as_of"`
-		Provisional  bool            `json:"provisional"`
-		Timezone     string          `json:"timezone"`
-		RulesVersion int             `json:"rules_version,omitempty"`
-		Rows         []render.Object `json:"rows"`
-		Totals       map[string]int  `json:"totals"`
-		Notes        []string        `json:"notes,omitempty"`
-	}{r.Name, r.Since, r.Until, r.AsOf, r.Provisional, r.Zone.String(), r.RulesVersion, make([]render.Object, len(r.Rows)), map[string]int{}, r.Notes}
-	for i, row := range r.Rows {
-		v.Rows[i] = render.Object{Columns: r.Columns, Row: row}
-	}
-	for _, t := range r.Totals {
-		v.Totals[t.Name] = t.Count
+		Report       string         `json:"report"`
+		Since        time.Time      `json:"since"`
+		Until        time.Time      `json:"until"`
+		AsOf         time.Time      `json:"as_of"`
+		Provisional  bool           `json:"provisional"`
+		Timezone     string         `json:"timezone"`
+		RulesVersion int            `json:"rules_version,omitempty"`
+		Rows         any            `json:"rows"`
+		Totals       map[string]int `json:"totals"`
+		Notes        []string       `json:"notes,omitempty"`
+	}{r.Name, r.Since, r.Until, r.AsOf, r.Provisional, r.Zone.String(), r.RulesVersion, r.objects(), r.totals(), r.Notes}
+	if len(r.Parts) > 0 {
+		v.Rows = r.parts()
 	}
 	return render.JSON(w, v)
 }
 
-// table writes the heading, the rows, and how many there are.
+// part is a report on a page, in JSON.
+type part struct {
+	Report string          `json:"report"`
+	Rows   []render.Object `json:"rows"`
+	Totals map[string]int  `json:"totals"`
+	Notes  []string        `json:"notes,omitempty"`
+}
+
+func (r *Report) parts() []part {
+	out := make([]part, len(r.Parts))
+	for i, p := range r.Parts {
+		out[i] = part{p.Name, p.objects(), p.totals(), p.Notes}
+	}
+	return out
+}
+
+func (r *Report) objects() []render.Object {
+	out := make([]render.Object, len(r.Rows))
+	for i, row := range r.Rows {
+		out[i] = render.Object{Columns: r.Columns, Row: row}
+	}
+	return out
+}
+
+func (r *Report) totals() map[string]int {
+	out := map[string]int{}
+	for _, t := range r.Totals {
+		out[t.Name] = t.Count
+	}
+	return out
+}
+
+// table writes the heading, then for each report on it the rows, and how many
+// there are. A terminal shows of each as much as a page.
 func (r *Report) table(w io.Writer, width int) error {
-	if _, err := fmt.Fprintf(w, "%s\n\n", render.Wrap(r.heading(), width)); err != nil {
-		return err
-	}
-	if len(r.Rows) > 0 {
-		spec := render.TableSpec{Columns: r.Columns, Rows: render.Slice(r.Rows), Width: width, Now: r.AsOf, Stack: true}
-		if err := render.Table(w, spec); err != nil {
-			return err
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", render.Wrap(r.heading(), width))
+	for _, s := range r.sections() {
+		b.WriteByte('\n')
+		if s != r {
+			fmt.Fprintf(&b, "%s\n\n", s.Name)
 		}
-		if _, err := io.WriteString(w, "\n"); err != nil {
-			return err
+		rows, notes := s.Rows, s.footing()
+		if width > 0 {
+			rows, notes = r.shown(s)
+		}
+		if len(rows) > 0 {
+			spec := render.TableSpec{Columns: s.Columns, Rows: render.Slice(rows), Width: width, Now: r.AsOf, Stack: true, Brief: s != r}
+			if err := render.Table(&b, spec); err != nil {
+				return err
+			}
+			b.WriteByte('\n')
+		}
+		for _, line := range notes {
+			fmt.Fprintf(&b, "%s\n", render.Wrap(line, width))
 		}
 	}
-	for _, line := range r.footing() {
-		if _, err := io.WriteString(w, render.Wrap(line, width)+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // at is a moment in the reader's zone.

@@ -250,6 +250,9 @@ func golden(t *testing.T, name string, got []byte) {
 func TestFormatsAgree(t *testing.T) {
 	s := &counted{outcomes: outcomes(5), reasons: reasonCounts(5), queue: queueCounts(5), recovery: recoveryCounts(5), twice: duplicatesOf(5), looks: lookCounts(5)}
 	for _, r := range made(t, s, reports.Params{Now: day(30)}) {
+		if len(r.Parts) > 0 {
+			continue // see TestWeeklyHasAllOfItsParts
+		}
 		var c, j bytes.Buffer
 		if err := errors.Join(r.Write(&c, reports.Layout{Format: reports.FormatCSV}), r.Write(&j, reports.Layout{Format: reports.FormatJSON})); err != nil {
 			t.Fatal(err)

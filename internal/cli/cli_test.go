@@ -76,7 +76,7 @@ func TestUsageMistakes(t *testing.T) {
 		"no lookups in a real pass":     {"--no-lookups", "--no-lookups works with --dry-run only"},
 		"a later command":               {"prune", "prune: not supported yet"},
 		"a later command with flags":    {"erase --all x", "erase: not supported yet"},
-		"a later report":                {"report weekly", "report weekly: not supported yet"},
+		"a page grouped":                {"report weekly --by owner", `--by: report weekly cannot be grouped by "owner"`},
 		"an unknown report":             {"report outcome", `no report "outcome"; did you mean "outcomes"?`},
 		"n8n records":                   {"import --format n8n x", "import --format n8n: not supported yet"},
 		"stdin twice":                   {"import - -", "stdin can be read only once"},

@@ -30,12 +30,8 @@ type reportOptions struct {
 	delimiter string
 }
 
-// reportNames are the reports of the contract; those that reports.All does not
-// list are not there yet.
-var reportNames = []string{"outcomes", "reasons", "recovery", "connectors", "queue", "duplicates", "weekly"}
-
-// reportsThere are the names of the reports there are, in the order of the help.
-func reportsThere() []string {
+// reportNames are the names of the reports, in the order of the help.
+func reportNames() []string {
 	var names []string
 	for _, r := range reports.All() {
 		names = append(names, r.Name)
@@ -56,8 +52,9 @@ func newReport(a *app) *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report NAME",
-		Short: "report what came of a week: " + strings.Join(reportsThere(), ", "),
-		Long: `report counts over a window of ledger time: the last 7 days, unless told otherwise.
+		Short: "report what came of a week: " + strings.Join(reportNames(), ", "),
+		Long: `report counts over a window of ledger time: the last 7 days (weekly:
+the last full week), unless told otherwise.
 
 ` + reportHelp() + `
 A past window gives the same numbers whenever it is run. Until 15 minutes after
@@ -67,8 +64,8 @@ its end a report is provisional, and says so.`,
   reconcile report reasons --since 30d --output csv --excel > reasons.csv
   reconcile report queue
   reconcile report outcomes --week 2026-W48 --output html > outcomes.html`,
-		Args:      exactly("NAME (" + strings.Join(reportsThere(), ", ") + ")"),
-		ValidArgs: reportNames,
+		Args:      exactly("NAME (" + strings.Join(reportNames(), ", ") + ")"),
+		ValidArgs: reportNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
 			return o.run(cmd.Context(), a)
@@ -94,11 +91,8 @@ its end a report is provisional, and says so.`,
 // check tells what was typed wrong, before anything is opened.
 func (o reportOptions) check() (render.CSVOptions, error) {
 	csv := o.csv
-	if !slices.Contains(reportsThere(), o.name) {
-		if slices.Contains(reportNames, o.name) {
-			return csv, notYet("report " + o.name)
-		}
-		return csv, usagef("no report %q%s; there are %s", o.name, nearest.Hint(o.name, reportNames), strings.Join(reportsThere(), ", "))
+	if !slices.Contains(reportNames(), o.name) {
+		return csv, usagef("no report %q%s; there are %s", o.name, nearest.Hint(o.name, reportNames()), strings.Join(reportNames(), ", "))
 	}
 	if o.week != "" && (o.since != "" || o.until != "") {
 		return csv, usagef("--week is a window of its own; leave --since and --until out")

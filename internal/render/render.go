@@ -35,7 +35,9 @@ type Column struct {
 	Kind  Kind
 	Head  string // what a person reads instead of Name, on a terminal or a page; "": Name
 	Aside bool   // left out there: what another column is made of
-	Finer bool   // left out on a page: more than its reader needs
+	Finer bool   // left out on a page and in a brief table: more than a reader needs there
+	Wordy bool   // left out in a brief table
+	Brief string // what a brief table shows instead of Head
 	Blank string // what a table shows for an empty cell, such as "(none)"; CSV and JSON keep it empty
 }
 

@@ -523,3 +523,26 @@ func TestMarkdown(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+func TestBriefTable(t *testing.T) {
+	cols := []Column{{Name: "workflow_version", Brief: "version"}, {Name: "reason", Finer: true}, {Name: "suggests", Wordy: true}, {Name: "per", Head: "each", Kind: Number}}
+	rows := [][]any{{"7", "ab", "wait", 2.0}}
+	for name, tc := range map[string]struct {
+		width int
+		want  string
+	}{
+		"terminal": {60, "version  each\n7        2.00\n"},
+		"pipe":     {0, "workflow_version\treason\tsuggests\tper\n7\tab\twait\t2\n"},
+	} {
+		var b strings.Builder
+		if err := Table(&b, TableSpec{Columns: cols, Rows: Slice(rows), Width: tc.width, Brief: true}); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != tc.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, b.String(), tc.want)
+		}
+	}
+	if cols[0].Head != "" {
+		t.Error("the caller's columns were changed")
+	}
+}

@@ -23,6 +23,9 @@ type TableSpec struct {
 	// Stack prints each row as a block of "name value" lines where the
 	// terminal is too narrow for the columns even when their texts are cut.
 	Stack bool
+	// Brief makes the table of a terminal one of several, with fewer columns and
+	// shorter names.
+	Brief bool
 }
 
 // minText is the width below which a text column is not cut: seven characters
@@ -40,7 +43,12 @@ func Table(w io.Writer, s TableSpec) error {
 	if s.Width <= 0 {
 		return tabs(w, s)
 	}
-	s = without(s, func(c Column) bool { return c.Aside })
+	s = without(s, func(c Column) bool { return c.Aside || s.Brief && (c.Finer || c.Wordy) })
+	if s.Brief {
+		for i, c := range s.Columns {
+			s.Columns[i].Head = cmp.Or(c.Brief, c.Head)
+		}
+	}
 	var grid [][]string
 	for row, err := range s.Rows {
 		if err != nil {
