@@ -15,6 +15,7 @@ import (
 	"github.com/recovery-ledger/reconcile/internal/httpapi"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
+	"github.com/recovery-ledger/reconcile/reports"
 )
 
 // TestEachScopeIsGoodForItsOwnAndNothingElse is the whole matrix: every path and
@@ -388,12 +389,21 @@ func TestReports(t *testing.T) {
 			t.Errorf("as CSV: %v %s", csv.Header(), csv.Body)
 		}
 		w.get("/v1/reports/outcomes?week=2026-W20&timezone=Europe/Berlin", 200)
+		for _, s := range reports.All() {
+			if got := decoded[map[string]any](t, w.get("/v1/reports/"+s.Name, 200)); got["report"] != s.Name {
+				t.Errorf("%s: %v", s.Name, got["report"])
+			}
+		}
+		page := w.do(w.request("GET", "/v1/reports/weekly?output=html", "", w.token(ledger.ScopeRead)))
+		if !strings.HasPrefix(page.Body.String(), "<!") || page.Header().Get("Content-Type") != "text/html; charset=utf-8" || page.Header().Get("Content-Security-Policy") == "" {
+			t.Errorf("as a page: %v %.100s", page.Header(), page.Body)
+		}
 		for query, want := range map[string]string{
 			"by=color":               "cannot be grouped by",
 			"week=2026-W20&since=1h": "a window of its own",
 			"week=20":                "week: ",
 			"timezone=Mars":          "timezone: ",
-			"output=xml":             "is none of json, csv",
+			"output=xml":             "is none of csv, html, json, markdown",
 			"sinc=1h":                `did you mean \"since\"?`,
 			"since=1h&until=2h":      "is not before",
 			"since=2099-01-01":       "before it begins",

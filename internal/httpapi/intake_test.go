@@ -111,6 +111,11 @@ func TestAnAnswerHasEveryMember(t *testing.T) {
 		if wait.Send != "wait" || wait.Token != "" {
 			t.Errorf("an intent whose outcome key is held: %+v", wait)
 		}
+		// A state is taken over by import alone.
+		restored := decoded[answer](t, w.post("/v1/entries", `{"action_key":"run:r","workflow":"w","connector":"crm","operation":"x","export":1,"state":"settled","outcome":"applied","attempts":[{"status":"unknown"}]}`, 200))
+		if restored.State != "ambiguous" || !slices.Contains(restored.Warnings, "state: not a member of a record, ignored") {
+			t.Errorf("a record that carries a state: %+v", restored)
+		}
 		// What contradicts what is there is refused, and the answer says how it stands.
 		other := decoded[answer](t, w.post("/v1/entries", `{"action_key":"run:a","workflow":"w","connector":"crm","operation":"contact.delete"}`, 422))
 		if other.Recorded != "refused" || other.Send != "no" || len(other.Errors) != 1 || other.Errors[0].Field != "operation" {

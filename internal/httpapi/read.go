@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -124,9 +126,14 @@ func (a *API) getEntry(w http.ResponseWriter, r *http.Request, t ledger.APIToken
 	return nil
 }
 
-// contractReports are the names that are promised; reports.All lists those that
-// there are.
-var contractReports = []string{"outcomes", "reasons", "recovery", "connectors", "queue", "duplicates", "weekly"}
+// reportTypes are the formats that a report is answered in, with their types. A
+// table is for terminals.
+var reportTypes = map[reports.Format]string{
+	reports.FormatJSON:     "application/json",
+	reports.FormatCSV:      "text/csv; charset=utf-8",
+	reports.FormatMarkdown: "text/markdown; charset=utf-8",
+	reports.FormatHTML:     "text/html; charset=utf-8",
+}
 
 // getReport is reconcile report NAME.
 func (a *API) getReport(w http.ResponseWriter, r *http.Request, _ ledger.APIToken) error {
@@ -138,16 +145,12 @@ func (a *API) getReport(w http.ResponseWriter, r *http.Request, _ ledger.APIToke
 		there = append(there, s.Name)
 	}
 	at := slices.Index(there, name)
-	switch {
-	case at >= 0:
-	case slices.Contains(contractReports, name):
-		return problem(http.StatusNotFound, "not_supported", "report %s: not supported yet", name)
-	default:
+	if at < 0 {
 		return problem(http.StatusNotFound, "no_report", "no report %q%s; there are %s", name, nearest.Hint(name, there), strings.Join(there, ", "))
 	}
 
 	q := newQuery(r, "since", "until", "week", "by", "timezone", "workflow", "connector", "operation", "output")
-	output := q.word("output", []string{string(reports.FormatJSON), string(reports.FormatCSV)})
+	output := cmp.Or(reports.Format(q.word("output", texts(slices.Sorted(maps.Keys(reportTypes))))), reports.FormatJSON)
 	loc := a.zone
 	if s := q.text("timezone"); s != "" {
 		z, err := zone.Load(s)
@@ -187,12 +190,12 @@ func (a *API) getReport(w http.ResponseWriter, r *http.Request, _ ledger.APIToke
 	if err != nil {
 		return err
 	}
-	layout := reports.Layout{Format: reports.FormatJSON}
-	kind := "application/json"
-	if output == string(reports.FormatCSV) {
-		layout.Format, kind = reports.FormatCSV, "text/csv; charset=utf-8"
+	h := w.Header()
+	h.Set("Content-Type", reportTypes[output])
+	if output == reports.FormatHTML {
+		// It needs nothing but its own styles, whatever came into it from outside.
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox")
 	}
-	w.Header().Set("Content-Type", kind)
-	_ = report.Write(w, layout) // a client that went away asks again
+	_ = report.Write(w, reports.Layout{Format: output}) // a client that went away asks again
 	return nil
 }
