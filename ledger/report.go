@@ -144,6 +144,6 @@ type LookCount struct {
 	By             []string
 	Looks          int // in the window, answered or not
 	CouldNotAsk    int // of Looks: the question could not be put
-	Settled        int // entries settled in the window that were looked at, by whatever they were settled
+	Settled        int // entries that came in open, were looked at, and were settled in the window, by whatever
 	LooksOfSettled int // all looks at those, up to AsOf
 }

@@ -426,6 +426,11 @@ func TestQueueCounts(t *testing.T) {
 	})
 }
 
+// open says whether an entry of a class is not settled.
+func open(c ledger.ReportClass) bool {
+	return c == ledger.ReportWaiting || c == ledger.ReportDeferred || c == ledger.ReportEscalated
+}
+
 // walk adds n entries that went through random steps.
 func (h *shelf) walk(rnd *rand.Rand, n int) {
 	classes := ledger.ReportClasses()
@@ -433,7 +438,11 @@ func (h *shelf) walk(rnd *rand.Rand, n int) {
 		at := rnd.IntN(72) - 24
 		var ss []step
 		for no := range 1 + rnd.IntN(6) {
-			s := step{at: at, class: classes[rnd.IntN(len(classes))], owner: []string{"a", "b", "c"}[rnd.IntN(3)]}
+			class := classes[rnd.IntN(len(classes))]
+			if no > 0 && !open(ss[no-1].class) && open(class) { // settled is final
+				class = ledger.ReportManuallyResolved
+			}
+			s := step{at: at, class: class, owner: []string{"a", "b", "c"}[rnd.IntN(3)]}
 			if no > 0 && ss[no-1].class == ledger.ReportEscalated && rnd.IntN(2) == 0 {
 				s.class, s.owner, s.reminder = ledger.ReportEscalated, ss[no-1].owner, rnd.IntN(2) == 0
 			}
@@ -771,6 +780,7 @@ func TestLookCounts(t *testing.T) {
 	h.looks(h.steps("looked at once more", nil, step{at: 1, class: waiting}, step{at: 2, class: looked}, step{at: 30, class: looked}), 2, 24, 30)
 	h.looks(h.steps("still in doubt", nil, step{at: 4, class: waiting}, step{at: 50, class: looked}), 4, -5, -6, 50)
 	h.looks(h.steps("settled the day before", nil, step{at: -9, class: waiting}, step{at: -8, class: looked}, step{at: 5, class: looked}), -8, 5)
+	h.looks(h.steps("settled at once, looked at to make sure", nil, step{at: -3, class: looked}, step{at: 30, class: looked}), 30)
 	h.steps("never looked at", nil, step{at: 6, class: waiting}, step{at: 7, class: looked})
 	h.looks(h.steps("another system", func(e *ledger.Entry) { e.Connector = "billing" }, step{at: 6, class: waiting}, step{at: 7, class: waiting}), -6, -7)
 	person := h.steps("a person only", nil, step{at: 8, class: waiting}, step{at: 9, class: ledger.ReportManuallyResolved})
@@ -854,7 +864,9 @@ func (h *shelf) lookCounts(w ledger.ReportWindow) []ledger.LookCount {
 				}
 			}
 		}
-		first := slices.IndexFunc(h.history, func(r ledger.History) bool { return r.EntryID == e.ID && r.To == ledger.StateSettled })
+		first := slices.IndexFunc(h.history, func(r ledger.History) bool {
+			return r.EntryID == e.ID && r.To == ledger.StateSettled && r.From != r.To && r.From != ""
+		})
 		settled := first >= 0 && within(h.history[first].At) && all > 0
 		if looks == 0 && !settled {
 			continue

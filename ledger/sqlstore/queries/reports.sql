@@ -153,10 +153,11 @@ SELECT e.id, o.id, o.action_key
 -- Entries received in the window, as they stood at the moment: those unchanged
 -- since, then the others. What a row of history says does not change any more;
 -- the time and ground of the settling stand there, as a correction overwrites
--- those of the entry.
+-- those of the entry. Nothing leaves settled, so an entry has one such row at
+-- most; it has none where its first report settled it, or an export brought it.
 WITH stood AS (
   SELECT BY_COLUMNS e.id AS id, e.received_at AS received_at, e.class AS class, e.outcome AS outcome, e.state AS state,
-         e.attempts AS tries, e.history_count AS changes
+         e.attempts AS tries
     FROM entry AS e
    WHERE e.received_at >= :since AND e.received_at < :until
      AND e.last_activity_at >= :since AND e.last_activity_at <= :as_of
@@ -164,19 +165,12 @@ WITH stood AS (
    UNION ALL
   SELECT BY_THEN e.id AS id, e.received_at AS received_at, COALESCE(h.class, e.class) AS class, COALESCE(h.outcome, e.outcome) AS outcome,
          COALESCE(h.to_state, e.state) AS state,
-         (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id AND a.received_at <= :as_of) AS tries, e.history_count AS changes
+         (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id AND a.received_at <= :as_of) AS tries
     FROM entry AS e
     LEFT JOIN {as it stood}
    WHERE e.received_at >= :since AND e.received_at < :until
      AND e.last_activity_at > :as_of
      AND {matches}
-), ended AS (
-  -- With the row of history that settled it; 0 while it is open. An entry that
-  -- changed once was settled by its first report.
-  SELECT BY_NAMES g.id, g.received_at, g.class, g.outcome, g.state, g.tries,
-         CASE WHEN g.outcome = '' THEN 0 WHEN g.changes = 1 THEN 1
-              ELSE (SELECT min(x.history_no) FROM history AS x WHERE x.entry_id = g.id AND x.to_state = 'settled') END AS settled_no
-    FROM stood AS g
 ), told AS (
   SELECT BY_NAMES g.id, g.outcome, g.tries,
          CASE WHEN g.class IN ('permanently_failed', 'blocked', 'deferred', 'escalated', 'waiting', 'manually_resolved') THEN 0 ELSE 1 END AS recoverable,
@@ -190,9 +184,9 @@ WITH stood AS (
          CASE WHEN s.at > g.received_at THEN s.at - g.received_at ELSE CASE WHEN s.at IS NULL THEN NULL ELSE 0 END END AS settle_in,
          s.at AS settled_at,
          CASE WHEN substr(s.reason, 1, 5) = 'found' OR substr(s.reason, 1, 8) = 'reversed' THEN 1 ELSE 0 END AS by_look
-    FROM ended AS g
+    FROM stood AS g
     LEFT JOIN attempt AS f ON f.entry_id = g.id AND f.attempt_no = 1
-    LEFT JOIN history AS s ON s.entry_id = g.id AND s.history_no = g.settled_no AND g.settled_no > 1
+    LEFT JOIN history AS s ON s.entry_id = g.id AND s.to_state = 'settled' AND s.from_state NOT IN ('', 'settled') AND s.at <= :as_of
 ), counted AS (
   SELECT BY_NAMES g.outcome, g.tries, g.tried, g.failed, g.settle_in,
          CASE WHEN g.failed_at > 0 THEN 1 ELSE 0 END AS first_failed,
@@ -237,16 +231,15 @@ WITH looked AS (
    WHERE e.last_activity_at >= :since AND e.received_at < :until AND e.looks_answered + e.looks_failed > 0
      AND {matches}
    GROUP BY BY_NUMBERS
-), ended AS MATERIALIZED (
-  SELECT BY_NAMES g.looks, g.unasked, g.of_settled,
-         (SELECT min(x.at) FROM history AS x WHERE x.entry_id = g.id AND x.to_state = 'settled' AND x.at <= :as_of) AS at
-    FROM looked AS g
 ), counted AS (
+  -- Settled by something that came after its first report: once, as nothing
+  -- leaves settled.
   SELECT BY_NAMES g.looks, g.unasked,
-         CASE WHEN g.at >= :since AND g.at < :until THEN 1 ELSE 0 END AS settled,
-         CASE WHEN g.at >= :since AND g.at < :until THEN g.of_settled ELSE 0 END AS of_settled
-    FROM ended AS g
-   WHERE g.looks > 0 OR g.at >= :since AND g.at < :until
+         CASE WHEN s.at >= :since AND s.at < :until THEN 1 ELSE 0 END AS settled,
+         CASE WHEN s.at >= :since AND s.at < :until THEN g.of_settled ELSE 0 END AS of_settled
+    FROM looked AS g
+    LEFT JOIN history AS s ON s.entry_id = g.id AND s.to_state = 'settled' AND s.from_state NOT IN ('', 'settled') AND s.at <= :as_of
+   WHERE g.looks > 0 OR s.at >= :since AND s.at < :until
 )
 SELECT BY_NAMES CAST('' AS text) AS whole,
        CAST(sum(g.looks) AS bigint), CAST(sum(g.unasked) AS bigint), CAST(sum(g.settled) AS bigint), CAST(sum(g.of_settled) AS bigint)
