@@ -79,6 +79,15 @@ func TestIntents(t *testing.T) {
 			w.ask("b:1", "wait", "look_alike: waits behind a:1", `"record_id":"r-1",`)
 			w.ask("c:1", "yes", "", `"record_id":"r-2",`)
 		},
+		"two that give neither record nor payload are not equal": func(t *testing.T, w *world) {
+			w.rec.Answers = true
+			bare := func(key string) string { return strings.Replace(intentLine(key, ""), `,"payload":{"amount":10}`, "", 1) }
+			for _, o := range w.report(bare("a:1"), bare("b:1")) {
+				if o.Send != ledger.SendYes {
+					t.Errorf("%s was answered %s %q", o.ActionKey, o.Send, o.Why)
+				}
+			}
+		},
 		"sends are on hold: it waits, and begins after resume": func(t *testing.T, w *world) {
 			ctx := context.Background()
 			if err := w.store.Hold(ctx, "", true, "person:ada"); err != nil {

@@ -58,7 +58,7 @@ func inTheWay(e ledger.Entry) []string {
 	if e.OutcomeKey != "" {
 		way = append(way, "outcome "+e.OutcomeKey)
 	}
-	if e.OutcomeKey == "" { // look-alikes
+	if e.OutcomeKey == "" && (e.RecordID != "" || e.PayloadDigest != "") { // look-alikes
 		way = append(way, "content "+e.Connector+" "+e.Operation+" "+e.PayloadDigest+" "+e.RecordID)
 	}
 	if e.RecordID != "" { // changes of one record

@@ -8,6 +8,10 @@ l.connector = e.connector AND l.operation = e.operation
 -- fragment: same content
 substr(l.payload_digest, 1, 16) = substr(e.payload_digest, 1, 16) AND l.payload_digest = e.payload_digest
 
+-- fragment: may be alike
+-- Two that give neither record nor payload are not equal: nothing is known of them.
+e.outcome_key = '' AND (e.record_id <> '' OR e.payload_digest <> '')
+
 -- fragment: l is newer
 -- By when they came; the numbers of a ledger that was imported say nothing.
 (l.received_at, l.id) > (e.received_at, e.id)
@@ -56,7 +60,7 @@ SELECT e.id, 'look_alike', {sibling columns}, 0
   JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
          WHERE {same record} AND {same content} AND l.settled_at = 0 AND l.id <> e.id
            AND ({l is older} OR l.effect <> 'not_done' AND l.state NOT IN ('retryable', 'ready')) LIMIT 1)
- WHERE e.id {any id} AND e.outcome_key = ''
+ WHERE e.id {any id} AND {may be alike}
 UNION ALL
 -- Applied since this one came: it was open then.
 SELECT e.id, 'look_alike', {sibling columns}, 0
@@ -65,7 +69,7 @@ SELECT e.id, 'look_alike', {sibling columns}, 0
          WHERE {same record} AND {same content} AND l.settled_at >= e.received_at AND l.settled_at > 0
            AND l.outcome = 'applied' AND l.id <> e.id
          ORDER BY l.settled_at LIMIT 1)
- WHERE e.id {any id} AND e.outcome_key = ''
+ WHERE e.id {any id} AND {may be alike}
 UNION ALL
 -- Newer on the same record, and sent or applied.
 SELECT e.id, 'record', {sibling columns}, 0
