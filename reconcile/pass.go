@@ -38,6 +38,7 @@ type run struct {
 	leases     map[int64]ledger.Lease // held, to be renewed
 	noSends    string                 // why nothing may be sent in this pass; "" when it may
 	records    map[string]*sync.Mutex // of outside records whose changes are sent one after the other
+	alerted    map[string]bool        // alerts that this pass has opened or found open
 	fatal      error
 	done       int
 	total      int
@@ -57,7 +58,7 @@ type run struct {
 func (e *Engine) Pass(ctx context.Context, o PassOptions) (Tally, error) {
 	o.Steps = o.Steps.orAll()
 	r := &run{e: e, o: o, filter: o.Filter, id: "p-" + randomID(8), results: map[string]*EntryResult{}, leases: map[int64]ledger.Lease{},
-		records: map[string]*sync.Mutex{}, wouldHold: map[string]bool{}, wouldChange: map[string]ledger.Entry{}}
+		records: map[string]*sync.Mutex{}, alerted: map[string]bool{}, wouldHold: map[string]bool{}, wouldChange: map[string]ledger.Entry{}}
 	r.tally = Tally{RunID: r.id, DryRun: o.DryRun, Entries: []EntryResult{}}
 	if !o.Filter.Since.IsZero() {
 		r.tally.Since = &o.Filter.Since
@@ -157,11 +158,7 @@ func (r *run) clockStep(ctx context.Context, now time.Time) error {
 // took over, or a copy was restored. What was due becomes unknown.
 func (r *run) replaced(ctx context.Context, why error) error {
 	r.hold("the database was replaced and may have lost what was written last; what was due is looked at first, and nothing is sent in this pass")
-	n, err := r.e.store.Unsettle(ctx, "generation", true, r.e.longest)
-	if err != nil {
-		return err
-	}
-	_, err = r.e.store.Alert(ctx, "generation", fmt.Sprintf("%v; %d open entries are looked at anew", why, n))
+	_, err := r.e.newGeneration(ctx, "generation", why.Error())
 	return err
 }
 
@@ -179,6 +176,23 @@ func (r *run) note(format string, a ...any) {
 	r.mu.Lock()
 	r.tally.Notes = append(r.tally.Notes, fmt.Sprintf(format, a...))
 	r.mu.Unlock()
+}
+
+// alert opens an alert about what many entries of a pass may show, and asks the
+// ledger once.
+func (r *run) alert(ctx context.Context, key, text string) error {
+	r.mu.Lock()
+	known := r.alerted[key]
+	r.alerted[key] = true
+	r.mu.Unlock()
+	if known || r.o.DryRun {
+		return nil
+	}
+	opened, err := r.e.store.Alert(ctx, key, text)
+	if opened {
+		r.note("%s", text)
+	}
+	return err
 }
 
 func (r *run) held() string {
