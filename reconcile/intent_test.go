@@ -20,7 +20,7 @@ func intentLine(key, more string) string {
 }
 
 // TestIntents has workflows ask before they act (docs/rules.md, section 6,
-// "Hand-over").
+// "An intent that is answered").
 func TestIntents(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *world){
 		"A02: of two that announce one action the first may send; the second waits, and is told the end": func(t *testing.T, w *world) {
@@ -81,7 +81,9 @@ func TestIntents(t *testing.T) {
 		},
 		"two that give neither record nor payload are not equal": func(t *testing.T, w *world) {
 			w.rec.Answers = true
-			bare := func(key string) string { return strings.Replace(intentLine(key, ""), `,"payload":{"amount":10}`, "", 1) }
+			bare := func(key string) string {
+				return strings.Replace(intentLine(key, ""), `,"payload":{"amount":10}`, "", 1)
+			}
 			for _, o := range w.report(bare("a:1"), bare("b:1")) {
 				if o.Send != ledger.SendYes {
 					t.Errorf("%s was answered %s %q", o.ActionKey, o.Send, o.Why)
@@ -169,6 +171,18 @@ func TestIntents(t *testing.T) {
 				out := w.report(w.line(c.attempt+":1", c.attempt))[0]
 				if string(out.Send) != c.send || !strings.HasPrefix(out.Why, c.why) {
 					t.Errorf("%s: answered %s %q, want %s %q", c.attempt, out.Send, out.Why, c.send, c.why)
+				}
+			}
+		},
+		"one that would travel under the key of another is refused, and may not be sent": func(t *testing.T, w *world) {
+			w.rec.Answers = true
+			tried := strings.Replace(intentLine("c:1", `"provider_key":"p",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","http_status":429}],"payload"`, 1)
+			for i, o := range w.report(intentLine("a:1", `"provider_key":"p",`), intentLine("b:1", `"provider_key":"p",`), tried) {
+				switch {
+				case i == 0 && o.Send != ledger.SendYes:
+					t.Errorf("the first was answered %q %q", o.Send, o.Why)
+				case i > 0 && (o.Verdict != ledger.RecordedRefused || o.Send != ledger.SendNo || o.Why != "refused: see errors"):
+					t.Errorf("%s was %s, and answered %q %q", o.ActionKey, o.Verdict, o.Send, o.Why)
 				}
 			}
 		},
