@@ -7,13 +7,13 @@ import (
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
-// An intent that is answered (docs/rules.md, section 6, "Hand-over"): whoever
-// means to act asks first. Yes is an attempt begun, and takes the outcome key.
-// Wait (another one holds the outcome key, an equal action is open, the effect
-// is unknown, sends are on hold) and no (settled, superseded, with a person)
-// begin none; asked again, it is answered anew. What has only waited is
-// retryable: a pass does it as the policy says, unless the one who asks comes
-// first.
+// Answers to intents (docs/rules.md, section 6, "An intent that is answered"):
+// whoever means to act asks first. Yes is an attempt begun, and takes the outcome
+// key. Wait (another one holds the outcome key, an equal action or an older
+// change of the record is open, the effect is unknown, sends are on hold) and no
+// (settled, superseded, with a person) begin none; asked again, it is answered
+// anew. What has only waited is retryable: a pass does it as the policy says,
+// unless the one who asks comes first.
 
 // onlyWaited says whether nobody has tried yet.
 func onlyWaited(e ledger.Entry, as []ledger.Attempt) bool {
@@ -67,11 +67,14 @@ func (r *Recorder) intention(before, e ledger.Entry, rec ledger.Record, b ledger
 	return d
 }
 
+// whyRefused is why nobody may send what was not recorded.
+const whyRefused = "refused: see errors"
+
 // answered is the answer to a record which begins nothing. cur is the entry as stored.
 func answered(d ledger.Recording, cur *ledger.Stored) (ledger.Send, string) {
 	switch {
 	case d.Verdict == ledger.RecordedRefused:
-		return ledger.SendNo, "refused: see errors"
+		return ledger.SendNo, whyRefused
 	case d.Verdict == ledger.RecordedUnchanged && cur != nil:
 		return standsFor(cur.Entry)
 	}

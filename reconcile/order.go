@@ -10,9 +10,9 @@ import (
 )
 
 // The changes that some operations make of one outside record are ordered
-// (docs/rules.md, section 6, "Siblings"). The statement that writes "started"
-// keeps that order between processes; which operations those are, and for how
-// long a change may still land after its send_by, it reads in the ledger.
+// (docs/rules.md, section 6, "Changes of one record"). The statement that writes
+// "started" keeps that order between processes; which operations those are, and
+// for how long a change may still land after its send_by, it reads in the ledger.
 
 // metaOrders is the value that lists what is noted, so that a pass reads one.
 const metaOrders = "in_order"

@@ -53,7 +53,7 @@ func (w *world) passElsewhere(filter ledger.Filter) reconcile.Tally {
 }
 
 // TestChangesOfOneRecord has several processes send the changes of one record
-// (docs/rules.md, section 6, "Siblings").
+// (docs/rules.md, section 6, "Changes of one record").
 func TestChangesOfOneRecord(t *testing.T) {
 	repeatable := withOp(func(o *connectors.Operation) { o.Repeatable = true })
 	only := func(key string) ledger.Filter { return ledger.Filter{ActionKeys: []string{key}} }

@@ -268,7 +268,7 @@ func (t *turn) end() {
 }
 
 // ordered says whether the changes that an operation makes of one record are
-// ordered (docs/rules.md, section 6, "Siblings").
+// ordered (docs/rules.md, section 6, "Changes of one record").
 func ordered(op connectors.Operation) bool { return op.HasProof || op.Repeatable }
 
 // recordOf names the outside record that an entry changes, where changes of it

@@ -300,31 +300,17 @@ func (r *run) lagSeen(ctx context.Context, lane string, e ledger.Entry) error {
 // what was made under our key: the system learns the key from somewhere else
 // than we think, and the next absence would be believed wrongly.
 func (r *run) ownNotShown(ctx context.Context, lane string, j job, e ledger.Entry) error {
-	if r.o.DryRun {
-		return nil
-	}
 	text := fmt.Sprintf("own_not_shown: %q was made as %q, but the lookup of %s on %q does not show it; see that the request carries our key, and name where with carries",
 		e.ActionKey, e.RemoteID, j.op.Name, lane)
-	opened, err := r.e.store.Alert(ctx, "own_not_shown:"+lookupLane(lane, j.op.Name), text)
-	if opened {
-		r.note("%s", text)
-	}
-	return err
+	return r.alert(ctx, "own_not_shown:"+lookupLane(lane, j.op.Name), text)
 }
 
 // notUsable alerts that a lookup answers with records of others: it does not ask
 // by our key, and the entries that rely on it are settled by nobody.
 func (r *run) notUsable(ctx context.Context, lane string, j job, e ledger.Entry) error {
-	if r.o.DryRun {
-		return nil
-	}
 	text := fmt.Sprintf("%s: asked for %q, the lookup of %s on %q shows records of others alone; see that it filters by our key and that match names where the key stands, or declare contains where the system matches by part",
 		reasonNotUsable, e.ActionKey, j.op.Name, lane)
-	opened, err := r.e.store.Alert(ctx, reasonNotUsable+":"+lookupLane(lane, j.op.Name), text)
-	if opened {
-		r.note("%s", text)
-	}
-	return err
+	return r.alert(ctx, reasonNotUsable+":"+lookupLane(lane, j.op.Name), text)
 }
 
 // controlMissing puts the lookup of one operation out of use for a while.

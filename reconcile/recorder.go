@@ -25,7 +25,7 @@ type Recorder struct {
 	Actor      string // of the history rows: "import"
 
 	// Answers says that whoever reports waits for the answer, and sends only
-	// where it is yes: see intentions.
+	// where it is yes: see Recorder.ask.
 	Answers bool
 }
 

@@ -20,7 +20,10 @@ func (r *Recorder) Record(ctx context.Context, store ledger.Store, recs []ledger
 	}
 	var done []ledger.Entry
 	for i := range out {
-		if o := &out[i]; o.Verdict != ledger.RecordedRefused && o.Entry.OutcomeKey != "" {
+		switch o := &out[i]; {
+		case o.Verdict == ledger.RecordedRefused && r.Answers:
+			o.Send, o.Why = ledger.SendNo, whyRefused // the store refuses after Decide, too
+		case o.Verdict != ledger.RecordedRefused && o.Entry.OutcomeKey != "":
 			done = append(done, o.Entry)
 		}
 	}

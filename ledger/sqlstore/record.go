@@ -107,7 +107,7 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 				asks = append(asks, asked{out: &out[i], p: b.entries[keys[i]], then: d.Then})
 			}
 			if use := useOf(d.Entry); careful && writes(out[i].Verdict) && use.guard != "" {
-				if _, asked := owners[use]; !asked {
+				if _, known := owners[use]; !known {
 					unknown = append(unknown, use)
 				}
 			}

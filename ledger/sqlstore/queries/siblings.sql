@@ -24,7 +24,8 @@ e.outcome_key = '' AND (e.record_id <> '' OR e.payload_digest <> '')
 (l.send_count > 0 OR l.effect <> 'not_done' OR l.state = 'in_flight' OR l.outcome = 'applied')
 
 -- fragment: ordered
--- Changes that e's operation makes of one record are ordered, as o notes.
+-- Changes that e's operation makes of one record are ordered, as o notes
+-- (ledger.MetaOrder).
 o.name = 'in_order/' || e.connector || '/' || e.operation AND o.value <> '' AND e.record_id <> ''
 
 -- fragment: may still land
