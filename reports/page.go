@@ -96,7 +96,10 @@ func (r *Report) html(w io.Writer) error {
 		for _, c := range cols {
 			sec.Heads = append(sec.Heads, cell{headline(c), c.Right()})
 		}
-		for row := range all {
+		for row, err := range all {
+			if err != nil {
+				return err
+			}
 			line := make([]cell, len(cols))
 			for i, c := range cols {
 				line[i] = cell{render.Cell(c, row[i], r.at), c.Right()}

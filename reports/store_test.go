@@ -123,6 +123,11 @@ func TestAPastWeekStaysAsItWas(t *testing.T) {
 		if !strings.Contains(before, `"class": "timeout"`) {
 			t.Errorf("no class:\n%s", before)
 		}
+		for _, want := range []string{`"duplicates_prevented": 1`, `"happened": 1`, `"overdue": 0`} {
+			if !strings.Contains(before, want) {
+				t.Errorf("no %s:\n%s", want, before)
+			}
+		}
 		if !strings.Contains(before, `"due_next": "2026-11-25T00:00:00Z"`) {
 			t.Errorf("the due time of what was escalated is not there:\n%s", before)
 		}
@@ -133,6 +138,11 @@ func TestAPastWeekStaysAsItWas(t *testing.T) {
 			return ledger.Settle(e, ledger.OutcomeApplied, ledger.ByPerson, "resolved", b.now)
 		}
 		b.change(t, "k1", settle)
+		// What a look had settled is corrected by a person: its time, its ground and
+		// its outcome are others from now on.
+		b.change(t, "k0", func(e ledger.Entry) ledger.Entry {
+			return ledger.Settle(e, ledger.OutcomeNotApplied, ledger.ByPerson, "resolved", b.now)
+		})
 		// What was a failure turns out well, of another class, or without effect.
 		b.change(t, "k2", settle, ledger.Attempt{AttemptID: "a1", Status: ledger.AttemptOK, Effect: ledger.EffectDone, RemoteID: "r"})
 		b.change(t, "k3", func(e ledger.Entry) ledger.Entry {

@@ -149,6 +149,47 @@ SELECT e.id, o.id, o.action_key
    AND EXISTS (SELECT 1 FROM history AS x WHERE x.entry_id = o.id AND x.at <= :as_of AND {x duplicate})
  ORDER BY e.id, o.id
 
+-- Percentiles by nearest rank. SQLite has no aggregate for them, and takes them
+-- from the ranks of the values.
+
+-- fragment: ranks (postgres)
+
+-- fragment: rank windows (postgres)
+
+-- fragment: ranks (sqlite)
+,
+         row_number() OVER settling AS settle_rank, count(*) OVER (PARTITION BY BY_NAMES CASE WHEN g.settle_in IS NULL THEN 0 ELSE 1 END) AS settle_n,
+         row_number() OVER recovering AS recover_rank, count(*) OVER (PARTITION BY BY_NAMES CASE WHEN g.recover_in IS NULL THEN 0 ELSE 1 END) AS recover_n
+
+-- fragment: rank windows (sqlite)
+
+  WINDOW settling AS (PARTITION BY BY_NAMES CASE WHEN g.settle_in IS NULL THEN 0 ELSE 1 END ORDER BY g.settle_in),
+         recovering AS (PARTITION BY BY_NAMES CASE WHEN g.recover_in IS NULL THEN 0 ELSE 1 END ORDER BY g.recover_in)
+
+-- fragment: recover p50 (postgres)
+percentile_disc(0.50) WITHIN GROUP (ORDER BY g.recover_in)
+
+-- fragment: recover p50 (sqlite)
+min(CASE WHEN g.recover_rank * 100 >= g.recover_n * 50 THEN g.recover_in END)
+
+-- fragment: recover p95 (postgres)
+percentile_disc(0.95) WITHIN GROUP (ORDER BY g.recover_in)
+
+-- fragment: recover p95 (sqlite)
+min(CASE WHEN g.recover_rank * 100 >= g.recover_n * 95 THEN g.recover_in END)
+
+-- fragment: settle p50 (postgres)
+percentile_disc(0.50) WITHIN GROUP (ORDER BY g.settle_in)
+
+-- fragment: settle p50 (sqlite)
+min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 50 THEN g.settle_in END)
+
+-- fragment: settle p95 (postgres)
+percentile_disc(0.95) WITHIN GROUP (ORDER BY g.settle_in)
+
+-- fragment: settle p95 (sqlite)
+min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 95 THEN g.settle_in END)
+
 -- name: recovery_counts
 -- Entries received in the window, as they stood at the moment: those unchanged
 -- since, then the others. What a row of history says does not change any more;
@@ -198,12 +239,7 @@ WITH stood AS (
                AND NOT EXISTS (SELECT 1 FROM history AS x WHERE x.entry_id = g.id AND x.at <= :as_of AND {x duplicate}) THEN 1 ELSE 0 END AS prevented
     FROM told AS g
 ), ranked AS (
-  SELECT g.*,
-         row_number() OVER settling AS settle_rank, count(*) OVER (PARTITION BY BY_NAMES CASE WHEN g.settle_in IS NULL THEN 0 ELSE 1 END) AS settle_n,
-         row_number() OVER recovering AS recover_rank, count(*) OVER (PARTITION BY BY_NAMES CASE WHEN g.recover_in IS NULL THEN 0 ELSE 1 END) AS recover_n
-    FROM counted AS g
-  WINDOW settling AS (PARTITION BY BY_NAMES CASE WHEN g.settle_in IS NULL THEN 0 ELSE 1 END ORDER BY g.settle_in),
-         recovering AS (PARTITION BY BY_NAMES CASE WHEN g.recover_in IS NULL THEN 0 ELSE 1 END ORDER BY g.recover_in)
+  SELECT g.*{ranks} FROM counted AS g {rank windows}
 )
 SELECT BY_NAMES CAST('' AS text) AS whole, count(*) AS entries,
        CAST(sum(g.tried) AS bigint), CAST(sum(g.first_failed) AS bigint), CAST(sum(g.retried) AS bigint), CAST(sum(g.recovered) AS bigint),
@@ -211,10 +247,7 @@ SELECT BY_NAMES CAST('' AS text) AS whole, count(*) AS entries,
        CAST(sum(CASE WHEN g.outcome = 'applied' THEN g.tries ELSE 0 END) AS bigint),
        CAST(sum(CASE WHEN g.outcome <> '' THEN 1 ELSE 0 END) AS bigint), CAST(sum(g.failed) AS bigint), CAST(sum(g.prevented) AS bigint),
        count(g.recover_in), count(g.settle_in),
-       COALESCE(min(CASE WHEN g.recover_rank * 100 >= g.recover_n * 50 THEN g.recover_in END), 0),
-       COALESCE(min(CASE WHEN g.recover_rank * 100 >= g.recover_n * 95 THEN g.recover_in END), 0),
-       COALESCE(min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 50 THEN g.settle_in END), 0),
-       COALESCE(min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 95 THEN g.settle_in END), 0)
+       COALESCE({recover p50}, 0), COALESCE({recover p95}, 0), COALESCE({settle p50}, 0), COALESCE({settle p95}, 0)
   FROM ranked AS g
  GROUP BY BY_NUMBERS
 
