@@ -117,7 +117,7 @@ func (a *API) postAction(w http.ResponseWriter, r *http.Request, t ledger.APITok
 // read. The id is looked for in what was read, so that of two requests with one
 // id, at the same moment, one finds that the other did it.
 func (a *API) act(ctx context.Context, r *http.Request, q asked, p reconcile.PersonAction) (e ledger.Entry, changed bool, err error) {
-	st, err := a.entry(r)
+	st, err := a.entry(ctx, r)
 	if err != nil {
 		return e, false, err
 	}

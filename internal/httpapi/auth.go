@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/subtle"
 	"errors"
 	"net/http"
@@ -20,7 +21,9 @@ func (a *API) admit(r *http.Request, need ledger.Scope) (ledger.APIToken, error)
 			`send a token in the header "Authorization: Bearer TOKEN"; reconcile token create makes one`)
 	}
 	digest := ledger.TokenDigest(token)
-	t, err := a.ledger.TokenByDigest(r.Context(), digest)
+	ctx, cancel := context.WithTimeout(r.Context(), recordPatience)
+	defer cancel()
+	t, err := a.ledger.TokenByDigest(ctx, digest)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return t, problem(http.StatusServiceUnavailable, "ledger", "the token cannot be looked up; try again later").because(err)
 	}

@@ -72,7 +72,9 @@ func (a *API) postAttempts(w http.ResponseWriter, r *http.Request, t ledger.APIT
 	if err := noQuery(r); err != nil {
 		return err
 	}
-	st, err := a.entry(r)
+	ctx, cancel := context.WithTimeout(r.Context(), recordPatience)
+	defer cancel()
+	st, err := a.entry(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -164,7 +166,9 @@ func (a *API) intake(w http.ResponseWriter, r *http.Request, t ledger.APIToken, 
 // record has items recorded in batches, in their order. A batch that has begun
 // is finished, whether or not the client still waits.
 func (a *API) record(ctx context.Context, t ledger.APIToken, items [][]byte, read reader) ([]answer, error) {
-	now, err := a.ledger.Now(ctx)
+	clock, cancel := context.WithTimeout(ctx, recordPatience)
+	defer cancel()
+	now, err := a.ledger.Now(clock)
 	if err != nil {
 		return nil, err
 	}
@@ -332,10 +336,10 @@ func (a *API) body(w http.ResponseWriter, r *http.Request, limit int) (body []by
 	return nil, nil, problem(http.StatusBadRequest, "cut", "the body was cut short; nothing was done")
 }
 
-// entry reads the entry that a path names.
-func (a *API) entry(r *http.Request) (ledger.Stored, error) {
+// entry reads the entry that a path names, within ctx.
+func (a *API) entry(ctx context.Context, r *http.Request) (ledger.Stored, error) {
 	key := r.PathValue("key")
-	st, err := a.ledger.Entry(r.Context(), key)
+	st, err := a.ledger.Entry(ctx, key)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return st, problem(http.StatusNotFound, "no_entry", "no entry %q; a key in a path is percent-encoded (a slash is %%2F)", key)
 	}

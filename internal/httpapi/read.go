@@ -108,7 +108,7 @@ func (a *API) getEntry(w http.ResponseWriter, r *http.Request, t ledger.APIToken
 			return err
 		}
 	}
-	st, err := a.entry(r)
+	st, err := a.entry(ctx, r)
 	if err != nil {
 		return err
 	}
