@@ -269,7 +269,7 @@ type SiblingKind string
 const (
 	SiblingOutcome   SiblingKind = "outcome"    // same outcome key
 	SiblingLookAlike SiblingKind = "look_alike" // no outcome key; same connector, operation, record and payload; older and open, or applied
-	SiblingRecord    SiblingKind = "record"     // same connector, operation and record; newer, and sent or applied
+	SiblingRecord    SiblingKind = "record"     // same connector, operation and record, whose changes are noted as ordered; newer, and sent or applied
 	SiblingEarlier   SiblingKind = "earlier"    // same connector, operation and record, whose changes are noted as ordered; older, and may still land
 )
 

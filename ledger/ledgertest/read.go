@@ -28,9 +28,12 @@ func siblings(t *testing.T, w *world) {
 	other := w.put(w.entry("4 other content", func(e *ledger.Entry) { e.RecordID, e.PayloadDigest = "form-1", "d2" }, retryable(now)))
 	apart := w.put(w.entry("5 other operation", alike, retryable(now), func(e *ledger.Entry) { e.Operation = "contact.delete" }))
 	keyed := w.put(w.entry("6 keyed", alike, retryable(now), func(e *ledger.Entry) { e.OutcomeKey = "o"; e.RecordID = "form-2" }))
-	got, err := w.Siblings(w.ctx(), []int64{first.ID, second.ID, third.ID, other.ID, apart.ID, keyed.ID})
-	if err != nil {
-		t.Fatal(err)
+	var got map[int64][]ledger.Sibling
+	read := func() {
+		var err error
+		if got, err = w.Siblings(w.ctx(), []int64{first.ID, second.ID, third.ID, other.ID, apart.ID, keyed.ID}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	list := func(id int64) []string {
 		var out []string
@@ -40,6 +43,12 @@ func siblings(t *testing.T, w *world) {
 		sort.Strings(out)
 		return out
 	}
+	read()
+	same(t, "first, while nothing says that changes are ordered", list(first.ID), []string{"look_alike 3 applied applied"})
+	if err := w.SetMeta(w.ctx(), ledger.MetaOrder("crm", "contact.create"), "60000000"); err != nil {
+		t.Fatal(err)
+	}
+	read()
 	same(t, "first", list(first.ID), []string{"look_alike 3 applied applied", "record 3 applied applied"})
 	same(t, "second", list(second.ID), []string{"look_alike 1 open ", "look_alike 3 applied applied", "record 3 applied applied"})
 	same(t, "third", list(third.ID), []string{"look_alike 1 open "})

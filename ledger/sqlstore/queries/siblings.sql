@@ -72,13 +72,14 @@ SELECT e.id, 'look_alike', {sibling columns}, 0
          ORDER BY l.settled_at LIMIT 1)
  WHERE e.id {any id} AND {may be alike}
 UNION ALL
--- Newer on the same record, and sent or applied.
+-- Newer on the same record, where that matters, and sent or applied.
 SELECT e.id, 'record', {sibling columns}, 0
   FROM entry AS e
+  JOIN meta AS o ON {ordered}
   JOIN entry AS h ON h.id = (SELECT l.id FROM entry AS l
          WHERE {same record} AND {l is newer} AND {sent or applied}
          ORDER BY l.received_at DESC, l.id DESC LIMIT 1)
- WHERE e.id {any id} AND e.record_id <> ''
+ WHERE e.id {any id}
 UNION ALL
 -- Older on the same record, where that matters, and perhaps on its way.
 SELECT e.id, 'earlier', {sibling columns}, 0
