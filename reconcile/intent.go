@@ -23,6 +23,7 @@ func onlyWaited(e ledger.Entry, as []ledger.Attempt) bool {
 // ask records an intent, new or once more, and decides once it stands. before
 // is the entry as stored; zero for a new one.
 func (r *Recorder) ask(d ledger.Recording, before, e ledger.Entry, rec ledger.Record, s Setting) ledger.Recording {
+	e.Driver, e.DriverUntil = "", time.Time{} // the platform drives once it may begin
 	e = ledger.Reopen(Summarize(e, nil), "intent", s.Now)
 	e.PolicyVersion = s.PolicyVersion
 	d.Entry = e
@@ -40,20 +41,26 @@ func (r *Recorder) intention(before, e ledger.Entry, rec ledger.Record, b ledger
 		send, why := standsFor(b.Entry) // asked twice at once
 		return ledger.Recording{Verdict: ledger.RecordedUnchanged, Send: send, Why: why}
 	}
+	e = ledger.Reopen(b.Entry, "intent", s.Now) // with what a later record of the same request filled in
 	d := ledger.Recording{Verdict: ledger.RecordedMerged}
 	g := GateSiblings(e, b.Siblings, s)
 	if !g.Stop && b.Held != "" {
 		g = stop(ledger.Wait(e, "held: by "+b.Held, s.Now.Add(siblingWait(s.Policy))))
+	}
+	if !g.Stop && !rec.SendBy.IsZero() && !rec.SendBy.After(s.Now) {
+		g = stop(ledger.Wait(e, "promise_over: send_by is past; ask with a later one, or with none", s.Now.Add(siblingWait(s.Policy))))
 	}
 	if g.Stop {
 		d = r.recording(d, before, g.Next)
 		d.Send, d.Why = standsFor(d.Entry)
 		return d
 	}
+	e = drive(e, nil, rec, s.Policy, &news{}, s.Now)
 	a := intent(e, rec, s.Now)
+	a.StartedAt = s.Now // it may have waited since it occurred
 	as := []ledger.Attempt{a}
-	next := ledger.Begin(Summarize(e, as), "intent", inFlightUntil(as, s))
-	d.Attempts = as
+	next := ledger.Begin(begun(e, as, s.Now), "intent", inFlightUntil(as, s))
+	d.Attempts, d.Void = as, before.LooksAnswered > 0
 	cleared := ledger.Advance(e, "intent", s.Now)
 	if before.State == "" {
 		cleared = ledger.Entry{} // it began as it came

@@ -112,6 +112,28 @@ func TestIntents(t *testing.T) {
 			w.ask("a:1", "yes", "begun", "")
 			w.wantEffects("a:1", 0, 0)
 		},
+		"a promise that is over begins nothing": func(t *testing.T, w *world) {
+			w.ask("a:1", "wait", "promise_over", `"send_by":"`+w.clock.Now().Add(-time.Second).Format(time.RFC3339)+`",`)
+			w.ask("a:1", "yes", "begun", `"send_by":"`+w.clock.Now().Add(time.Minute).Format(time.RFC3339)+`",`)
+		},
+		"what waited begins when it is told to, not when it was first meant": func(t *testing.T, w *world) {
+			w.ask("a:1", "yes", "", `"outcome_key":"o","driver":"platform",`)
+			w.ask("b:1", "wait", "outcome_key_held", `"outcome_key":"o","driver":"platform",`)
+			if e := w.entry("b:1"); e.Driver != "" {
+				t.Errorf("driven by %q while it waits", e.Driver)
+			}
+			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"o",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done","final":true}],"payload"`, 1))
+			w.clock.advance(time.Hour)
+			now := w.clock.Now()
+			w.ask("b:1", "yes", "begun", `"outcome_key":"o","driver":"platform",`)
+			st, err := w.store.Entry(context.Background(), "b:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := st.Attempts[0]; a.StartedAt.Before(now) || st.Entry.Driver != reconcile.DriverPlatform {
+				t.Errorf("begun at %v by %q, want %v by the platform", a.StartedAt, st.Entry.Driver, now)
+			}
+		},
 		"what has only waited is done by a pass, once, and then nobody else may": func(t *testing.T, w *world) {
 			promise := `"outcome_key":"o","send_by":"` + w.clock.Now().Add(time.Minute).Format(time.RFC3339) + `",`
 			w.ask("a:1", "yes", "", promise)
@@ -204,10 +226,16 @@ func TestIntents(t *testing.T) {
 	}
 }
 
-// TestIntentsAtOnce: of many processes that announce the same outcome at the
-// same time one may send.
+// TestIntentsAtOnce: of many processes that announce the same outcome, or an
+// equal action, at the same time one may send.
 func TestIntentsAtOnce(t *testing.T) {
 	t.Parallel()
+	for what, member := range map[string]string{"one outcome key": `"outcome_key":"o%d",`, "equal actions": `"record_id":"r%d",`} {
+		t.Run(what, func(t *testing.T) { intentsAtOnce(t, member) })
+	}
+}
+
+func intentsAtOnce(t *testing.T, member string) {
 	eachLedger(t, func(t *testing.T, open func(*fakeClock) ledger.Store) {
 		w := newWorld(t, open)
 		const outcomes, each = 5, 8
@@ -219,7 +247,7 @@ func TestIntentsAtOnce(t *testing.T) {
 				store := w.open()
 				rec := reconcile.Recorder{Connectors: w.rec.Connectors, Policies: w.rec.Policies, Answers: true}
 				for o := range outcomes {
-					line := intentLine(fmt.Sprintf("run%d:%d", k, o), fmt.Sprintf(`"outcome_key":"o%d",`, o))
+					line := intentLine(fmt.Sprintf("run%d:%d", k, o), fmt.Sprintf(member, o))
 					r, errs := ledger.ParseRecord([]byte(line), ledger.ParseOptions{Now: w.clock.Now()})
 					if len(errs) > 0 {
 						t.Error(errs)

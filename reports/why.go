@@ -59,6 +59,7 @@ var meanings = map[string]meaning{
 	"effect_unknown":       {"the answer was lost, or says nothing of the effect", false},
 	"backoff":              {"it did not happen, and may be tried again", false},
 	"held":                 {"sends are on hold", true},
+	"promise_over":         {"the moment until which it was promised to be sent has passed", true},
 	"repeatable":           {"doing it twice is the same as doing it once", true},
 	"second_refused":       {"the system itself refuses a second effect", true},
 	"unproven":             {"the system would no longer refuse a second effect, and nothing proves that it did not happen", true},

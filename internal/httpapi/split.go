@@ -22,6 +22,9 @@ func split(body []byte, lines bool) (form, [][]byte) {
 	case lines:
 		var items [][]byte
 		for line := range bytes.Lines(body) {
+			if len(items) > itemsMax {
+				break // refused: too many
+			}
 			if line = trim(line); len(line) > 0 {
 				items = append(items, line)
 			}
@@ -85,6 +88,9 @@ func splitArray(body []byte) [][]byte {
 		case i == 0:
 			start = 1
 		case n.depth == 1 && c == ',':
+			if len(items) > itemsMax {
+				return items // refused: too many
+			}
 			items = append(items, trim(body[start:i]))
 			start = i + 1
 		case n.depth == 0:
@@ -110,6 +116,9 @@ func splitValues(body []byte) [][]byte {
 	for i, c := range body {
 		if !n.next(c) || n.depth > 0 || c != '}' && c != ']' {
 			continue
+		}
+		if len(items) > itemsMax {
+			return items // refused: too many
 		}
 		items = append(items, trim(body[start:i+1]))
 		start, n.depth = i+1, 0

@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -25,8 +27,16 @@ func (s *Store) goOn(ctx context.Context, tx *txn, now time.Time, asks []asked) 
 	if err := s.lockOutcomes(ctx, tx, asks); err != nil {
 		return err
 	}
+	if err := s.lockWays(ctx, tx, asks); err != nil {
+		return err
+	}
 	held, err := s.holders(ctx, tx)
 	if err != nil {
+		return err
+	}
+	if _, _, err := s.claimTime(ctx, tx); errors.Is(err, ledger.ErrGeneration) {
+		held[""] = "the ledger, which is on another server now: the next pass sorts out what was lost"
+	} else if err != nil {
 		return err
 	}
 	for len(asks) > 0 {
@@ -58,7 +68,7 @@ func inTheWay(e ledger.Entry) []string {
 	if e.OutcomeKey != "" {
 		way = append(way, "outcome "+e.OutcomeKey)
 	}
-	if e.OutcomeKey == "" && (e.RecordID != "" || e.PayloadDigest != "") { // look-alikes
+	if e.RecordID != "" || e.PayloadDigest != "" { // look-alikes; one with an outcome key is in the way of one without
 		way = append(way, "content "+e.Connector+" "+e.Operation+" "+e.PayloadDigest+" "+e.RecordID)
 	}
 	if e.RecordID != "" { // changes of one record
@@ -122,6 +132,28 @@ func (s *Store) lockOutcomes(ctx context.Context, tx *txn, asks []asked) error {
 		to.int(0)
 	}}
 	return s.bulk(ctx, tx, "holder_locks", holderLayout, rs, nil)
+}
+
+// lockWays locks what asks have in common with others beside an outcome key
+// (equal content, one record), so that of two that are asked at once one sees
+// the other. The outcome keys are locked before.
+func (s *Store) lockWays(ctx context.Context, tx *txn, asks []asked) error {
+	var ways []string
+	for _, a := range asks {
+		for _, w := range inTheWay(a.p.entry) {
+			if strings.HasPrefix(w, "content ") || strings.HasPrefix(w, "record ") {
+				ways = append(ways, storable(w))
+			}
+		}
+	}
+	if len(ways) == 0 {
+		return nil
+	}
+	list, err := s.d.list(ways)
+	if err != nil {
+		return err
+	}
+	return s.query(ctx, tx, "way_locks", args{"keys": list}, func(*sqlx.Rows) error { return nil })
 }
 
 // holders are those who hold the sends of a lane, by its name, and of the whole

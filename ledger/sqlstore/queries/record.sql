@@ -110,6 +110,15 @@ INSERT INTO outcome_holder (outcome_key, entry_id, taken_at)
 SELECT n.outcome_key, n.entry_id, n.taken_at FROM {rows holder} WHERE 1 = 1
 ON CONFLICT (outcome_key) DO UPDATE SET outcome_key = excluded.outcome_key
 
+-- name: way_locks (postgres)
+-- In the order of the numbers; two ways of one number wait for each other needlessly.
+SELECT pg_advisory_xact_lock(w.h)
+  FROM (SELECT DISTINCT hashtextextended(k, 0) AS h FROM unnest(CAST(:keys AS text[])) AS k ORDER BY 1) AS w
+
+-- name: way_locks (sqlite)
+-- A transaction that writes has the database to itself.
+SELECT 1 WHERE :keys = ''
+
 -- name: held
 -- Who holds sends: of the whole ledger ('') and of lanes.
 SELECT '', m.value FROM meta AS m WHERE m.name = 'held' AND m.value <> ''
