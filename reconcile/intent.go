@@ -30,18 +30,18 @@ func (r *Recorder) ask(d ledger.Recording, before, e ledger.Entry, rec ledger.Re
 	if before.State != "" {
 		d.Entry = ledger.Advance(e, "intent", s.Now) // so that it may begin
 	}
-	d.Then = func(b ledger.Beside) ledger.Recording { return r.intention(before, e, rec, b, s) }
+	d.Then = func(b ledger.Beside) ledger.Recording { return r.intention(before, rec, b, s) }
 	return d
 }
 
-// intention decides one intent by what stands beside its entry e, which is
-// retryable and was never tried.
-func (r *Recorder) intention(before, e ledger.Entry, rec ledger.Record, b ledger.Beside, s Setting) ledger.Recording {
+// intention decides one intent by what stands beside its entry, which was never
+// tried.
+func (r *Recorder) intention(before ledger.Entry, rec ledger.Record, b ledger.Beside, s Setting) ledger.Recording {
 	if now := b.Entry.State; b.Entry.Attempts > 0 || now != ledger.StateRetryable && now != ledger.StateReady {
 		send, why := standsFor(b.Entry) // asked twice at once
 		return ledger.Recording{Verdict: ledger.RecordedUnchanged, Send: send, Why: why}
 	}
-	e = ledger.Reopen(b.Entry, "intent", s.Now) // with what a later record of the same request filled in
+	e := ledger.Reopen(b.Entry, "intent", s.Now) // with what a later record of the same request filled in
 	d := ledger.Recording{Verdict: ledger.RecordedMerged}
 	g := GateSiblings(e, b.Siblings, s)
 	if !g.Stop && b.Held != "" {

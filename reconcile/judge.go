@@ -279,7 +279,7 @@ func (j Judgement) negative(e ledger.Entry, as []ledger.Attempt, a connectors.An
 			j.FirstCount = quiet
 		}
 		return no("platform_retries: the platform may still send")
-	case e.KeyOrigin == "derived" && workflowUnknown(as):
+	case q.Findable && e.KeyOrigin == "derived" && workflowUnknown(as):
 		return no("derived_key: the workflow may not have sent this key")
 	case op.LooksBack > 0 && !first.IsZero() && first.Before(asked.Add(-op.LooksBack)):
 		return no(fmt.Sprintf("beyond_looks_back: the system shows only the last %s", op.LooksBack))

@@ -193,6 +193,9 @@ func TestJudge(t *testing.T) {
 		"a derived key that the workflow may not have sent proves no absence": {
 			change: func(e *ledger.Entry, _ *[]ledger.Attempt, _ *connectors.Operation) { e.KeyOrigin = "derived" },
 			answer: answer(), asked: time.Hour, control: ControlFound, want: ledger.FindingNotVisible, reason: "derived_key"},
+		"a derived key that the payload does not hold: no look will find it, and a person need not wait": {
+			change: func(e *ledger.Entry, _ *[]ledger.Attempt, _ *connectors.Operation) { e.KeyOrigin = "derived" },
+			answer: answer(), asked: time.Hour, control: ControlFound, unfindable: true, want: ledger.FindingNotVisible, reason: "unfindable"},
 		"older than the system looks back: cannot prove": {
 			change: func(_ *ledger.Entry, _ *[]ledger.Attempt, op *connectors.Operation) { op.LooksBack = 24 * time.Hour },
 			answer: answer(), asked: 25 * time.Hour, control: ControlFound, want: ledger.FindingNotVisible, reason: "beyond_looks_back"},

@@ -49,7 +49,9 @@ func Summarize(e ledger.Entry, as []ledger.Attempt) ledger.Entry {
 		if neverSent(a) {
 			continue
 		}
-		e.SendCount += max(a.Sends, 1)
+		if !a.Ours || a.Code != codeGeneration { // which stands for a doubt, and is no send that anybody knows of
+			e.SendCount += max(a.Sends, 1)
+		}
 		e.FirstSentAt = earlier(e.FirstSentAt, at)
 		if a.Key == present {
 			e.KeySentAt = earlier(e.KeySentAt, at)

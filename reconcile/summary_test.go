@@ -175,6 +175,9 @@ func TestWhatAFailoverMayHaveLostIsNoFailure(t *testing.T) {
 	} {
 		e := Summarize(ledger.Entry{ActionKey: "a", ProviderKey: "k", State: ledger.StateAmbiguous}, c.as)
 		got := AfterFailure(e, c.as, p, connectors.Operation{}, Owners{}, at(10*time.Minute))
+		if sends := len(c.as) - 1; e.SendCount != sends {
+			t.Errorf("%s: %d sends, want %d: what may have been lost is none", name, e.SendCount, sends)
+		}
 		if got.State != c.state || got.LastClass != c.class {
 			t.Errorf("%s: %s, last class %q, reason %q; want %s, %q", name, got.State, got.LastClass, got.Reason, c.state, c.class)
 		}

@@ -249,7 +249,11 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 	case ledger.StateSettled:
 		add("%s", whySettled(e, evidence, len(resent) > 0))
 		if e.Verify {
-			add("It will be looked at once more%s, because it was sent again after an attempt of unknown effect: a second record would be flagged.", at(e.NextAt))
+			because := "it was sent again after an attempt of unknown effect"
+			if len(resent) == 0 {
+				because = "an attempt of unknown effect may have been sent beside it"
+			}
+			add("It will be looked at once more%s, because %s: a second record would be flagged.", at(e.NextAt), because)
 		}
 	case ledger.StateInFlight:
 		add("An attempt was begun and has no result yet. Nothing else is sent meanwhile; from %s on it is looked at.", stamp(e.NextAt))

@@ -136,16 +136,14 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 	if failed != nil {
 		a.note("what is counted here is recorded; import the same files again for the rest, nothing is recorded twice")
 	}
-	if err := o.print(a, im.counts); err != nil {
-		return err
-	}
-	switch {
+	written := o.print(a, im.counts)
+	switch { // a reader of the counts that went away hides neither
 	case failed != nil:
 		return failed
 	case unread > 0 || im.counts.Refused > 0:
 		return exitStatus(ExitFailed)
 	}
-	return nil
+	return written
 }
 
 // size is the total of all files for the progress bar; 0 where it is not known.
