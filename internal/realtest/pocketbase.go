@@ -193,7 +193,7 @@ func (pb *PocketBase) LimitRate(t testing.TB, requests, seconds int) {
 
 // Pause stops the process in the middle of whatever it does, as a machine
 // without memory would; Continue lets it go on.
-func (pb *PocketBase) Pause() { pb.proc.Signal(syscall.SIGSTOP) }
+func (pb *PocketBase) Pause() { pb.proc.Suspend() }
 
 // Continue ends a Pause.
 func (pb *PocketBase) Continue() { pb.proc.Signal(syscall.SIGCONT) }

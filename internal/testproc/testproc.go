@@ -243,6 +243,24 @@ func (p *Process) Signal(s syscall.Signal) {
 	_ = p.cmd.Process.Signal(s)
 }
 
+// Suspend stops a process, and returns when none of its threads runs any more:
+// the signal reaches those that run on another processor a moment later. Where
+// there is no /proc it returns at once.
+func (p *Process) Suspend() {
+	p.Signal(syscall.SIGSTOP)
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		running := false
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
+		for _, f := range threads {
+			b, err := os.ReadFile(f)
+			running = running || err == nil && !strings.Contains(string(b), ") T ") && !strings.Contains(string(b), ") Z ")
+		}
+		if !running {
+			return
+		}
+	}
+}
+
 // Stop sends the signal and waits; what is still there after the patience is
 // killed, and that is an error. Stopping what has ended does nothing.
 func (p *Process) Stop(s syscall.Signal, patience time.Duration) error {
