@@ -42,10 +42,12 @@ build: ## build bin/reconcile
 # it makes five times slower.
 RACE := -race -gcflags=modernc.org/...=-race=false
 
+# No result is taken from the cache: some tests build the program and run it,
+# which the cache does not see.
 .PHONY: test
 test: deps real ## all tests, with the race detector and the real servers (PKG=./ledger/... for some)
 	RECONCILE_REQUIRE_POSTGRES=1 RECONCILE_REQUIRE_REAL=1 \
-		go test $(RACE) -timeout 45m -p $(PARALLEL) $(PKG)
+		go test -count=1 $(RACE) -timeout 45m -p $(PARALLEL) $(PKG)
 
 .PHONY: test-fast
 test-fast: ## tests without race detector; skips what needs a server that is not there
