@@ -486,6 +486,28 @@ func TestCases(t *testing.T) {
 				t.Errorf("notes %q", notes)
 			}
 		},
+		"the history of a change of owner says who gave it to whom, and the entry keeps why it waits": func(t *testing.T, open func(*fakeClock) ledger.Store) {
+			w := newWorld(t, open)
+			w.report(w.line("k", strings.Replace(timeout, "timeout", "validation", 1)))
+			before := w.entry("k")
+			w.person("k", reconcile.PersonAction{Action: ledger.ActionTake, By: "ada"})
+			w.person("k", reconcile.PersonAction{Action: ledger.ActionAssign, By: "ada", To: "finance", Note: "theirs"})
+			if e := w.entry("k"); e.Reason != before.Reason || e.Owner != "finance" {
+				t.Errorf("reason %q, owner %s", e.Reason, e.Owner)
+			}
+			hs, err := w.store.History(context.Background(), before.ID)
+			if err != nil || len(hs) != 3 {
+				t.Fatalf("%d rows of history, %v", len(hs), err)
+			}
+			for i, want := range []string{"take: from " + before.Owner, "assign: from ada to finance"} {
+				if h := hs[i+1]; h.Reason != want || h.Actor != "person:ada" {
+					t.Errorf("row %d: %q by %s, want %q", i+2, h.Reason, h.Actor, want)
+				}
+			}
+			if hs[2].Note != "theirs" {
+				t.Errorf("note %q", hs[2].Note)
+			}
+		},
 		"an unknown connector is named, and its entries wait: nothing was asked, so no look has failed": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)
 			w.report(strings.Replace(w.line("k", timeout), `"billing"`, `"nowhere"`, 1), w.line("ok", timeout))

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/connectors"
+	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -59,8 +61,91 @@ func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("entry %q does not allow %s: %s", e.ActionKey, e.Action, e.Why)
 }
 
-// Person applies a person's action to one entry. A *NotAllowedError changes
-// nothing.
+// Part is a part of a PersonAction. What it is called where it is given (a flag,
+// a member) is known there.
+type Part string
+
+// The parts that an action may lack.
+const (
+	PartNote      Part = "note"
+	PartReference Part = "reference"
+	PartOutcome   Part = "outcome"
+	PartTo        Part = "to"
+	PartUntil     Part = "until"
+)
+
+// PartError is a part of an action that is missing or wrong.
+type PartError struct {
+	Action ledger.Action
+	Part   Part
+	Why    string // what to give, or what is wrong with what was given
+}
+
+func (e *PartError) Error() string { return fmt.Sprintf("%s: %s: %s", e.Action, e.Part, e.Why) }
+
+// Check lists what an action lacks, whatever entry it is for.
+func (a PersonAction) Check(now time.Time) []*PartError {
+	var lacks []*PartError
+	lack := func(p Part, format string, args ...any) {
+		lacks = append(lacks, &PartError{a.Action, p, fmt.Sprintf(format, args...)})
+	}
+	switch a.Action {
+	case ledger.ActionResolve:
+		if !slices.Contains(Outcomes(), cmp.Or(a.Outcome, ledger.OutcomeApplied)) {
+			lack(PartOutcome, "%q is none of %s", a.Outcome, joinWords(Outcomes()))
+		}
+		if a.Note == "" {
+			lack(PartNote, "say what was found")
+		}
+	case ledger.ActionRetry:
+		if a.Override && a.Note == "" {
+			lack(PartNote, "say why no look is needed")
+		}
+	case ledger.ActionTake, ledger.ActionAssign:
+		if a.newOwner() == "" {
+			lack(PartTo, "name the new owner")
+		}
+	case ledger.ActionSnooze:
+		if a.Until.IsZero() {
+			lack(PartUntil, "say until when")
+		} else if !a.Until.After(now) {
+			lack(PartUntil, "%s is not in the future", a.Until.UTC().Format(time.RFC3339))
+		}
+	}
+	return lacks
+}
+
+// Outcomes are those that a person may settle an entry with; unknown is what
+// cancel comes to.
+func Outcomes() []ledger.Outcome {
+	return []ledger.Outcome{ledger.OutcomeApplied, ledger.OutcomeNotApplied}
+}
+
+// newOwner is the owner that take and assign give an entry.
+func (a PersonAction) newOwner() string {
+	if a.Action == ledger.ActionTake {
+		return a.By
+	}
+	return a.To
+}
+
+// Unknown says that a config which names owners does not name this one; "" where
+// it does, or names none. It is no mistake: whoever takes an entry need not
+// stand in the config either.
+func (o Owners) Unknown(name string) string {
+	if _, known := o[name]; known || name == "" || name == ledger.OwnerUnassigned || len(o) == 0 {
+		return ""
+	}
+	names := slices.Sorted(maps.Keys(o))
+	hint := nearest.Hint(name, names)
+	if w, ok := o.ByExternal(name); ok {
+		hint = fmt.Sprintf("; did you mean %q, whom an outside system calls so?", w.ID)
+	}
+	return fmt.Sprintf("there is no [owners.%s], so that nobody is told; the config has %s%s", name, strings.Join(names, ", "), hint)
+}
+
+// Person applies a person's action to one entry. A *PartError or a
+// *NotAllowedError changes nothing.
 func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (ledger.Entry, error) {
 	out, err := e.store.Change(ctx, actionKey, func(cur ledger.Stored, now time.Time) (ledger.Recording, error) {
 		op := connectors.Operation{}
@@ -83,6 +168,9 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 		}
 		rec := ledger.Recording{Verdict: ledger.RecordedMerged, Entry: next, Attempts: changed,
 			History: []ledger.History{historyOf(cur.Entry, next, "person:"+a.By, a.Note, "")}}
+		if why := handedOver(cur.Entry, a); why != "" {
+			rec.History[0].Reason = why
+		}
 		if a.ActionID != "" {
 			rec.History[0].Detail = mustJSON(personDetail{a.ActionID, a.Action})
 		}
@@ -101,9 +189,26 @@ func (e *Engine) Person(ctx context.Context, actionKey string, a PersonAction) (
 	return out, flagTwice(ctx, e.store, []ledger.Entry{out}, "")
 }
 
+// handedOver is the reason of the row of history of a change of owner alone. The
+// entry itself keeps its reason: it stands where it stood.
+func handedOver(e ledger.Entry, a PersonAction) string {
+	switch a.Action {
+	case ledger.ActionTake:
+		return fmt.Sprintf("take: from %s", e.Owner)
+	case ledger.ActionAssign:
+		return fmt.Sprintf("assign: from %s to %s", e.Owner, a.To)
+	}
+	return ""
+}
+
 // AfterPerson says what becomes of an entry by a person's action (docs/rules.md,
-// section 3, "What a person may do"). It does no I/O.
+// section 3, "What a person may do"). It does no I/O. An action that lacks
+// something is a *PartError, one that the entry does not allow a
+// *NotAllowedError.
 func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error) {
+	if lacks := a.Check(s.Now); len(lacks) > 0 {
+		return e, lacks[0]
+	}
 	no := func(format string, args ...any) (ledger.Entry, error) {
 		return e, &NotAllowedError{ActionKey: e.ActionKey, Action: a.Action, Why: fmt.Sprintf(format, args...)}
 	}
@@ -115,20 +220,21 @@ func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error
 		return afterSettled(e, a, s, reason, no)
 	}
 	if e.State == ledger.StateEscalated && a.Action != ledger.ActionTake && !slices.Contains(e.Allowed, a.Action) {
-		return no("allowed are take, %s", joinActions(e.Allowed))
+		return no("allowed are take, %s", cmp.Or(joinWords(e.Allowed), "nothing else"))
 	}
 	switch a.Action {
 	case ledger.ActionTake, ledger.ActionAssign:
-		return afterAssign(e, a, no)
+		e.Owner = a.newOwner()
+		return e, nil
 	case ledger.ActionRetry:
 		return afterRetry(e, a, s, reason, no)
 	case ledger.ActionResolve:
 		if e.State == ledger.StateInFlight {
 			return no("an attempt is under way; wait for its result, or until it is looked at")
 		}
-		o := a.Outcome
-		if o == ledger.OutcomeNone {
-			o = ledger.OutcomeApplied
+		o := cmp.Or(a.Outcome, ledger.OutcomeApplied)
+		if o == ledger.OutcomeApplied && a.Reference == "" {
+			return e, &PartError{a.Action, PartReference, "say what was seen in the outside system"}
 		}
 		if e.RemoteID == "" && o == ledger.OutcomeApplied {
 			e.RemoteID = a.Reference
@@ -148,9 +254,6 @@ func AfterPerson(e ledger.Entry, a PersonAction, s Setting) (ledger.Entry, error
 		}
 		return ledger.Settle(e, o, ledger.ByPerson, reason, s.Now), nil
 	case ledger.ActionSnooze:
-		if !a.Until.After(s.Now) {
-			return no("name a later time with --until")
-		}
 		if !ledger.Legal(e.State, ledger.StateDeferred) {
 			return no("an entry that is %s cannot be put aside", e.State)
 		}
@@ -190,18 +293,6 @@ func FlagReview(e ledger.Entry, history []ledger.History, s Setting) ledger.Entr
 	}
 	e.DueAt, e.Allowed = opened.Add(s.Policy.Due), Possible(e, s)
 	return e
-}
-
-func afterAssign(e ledger.Entry, a PersonAction, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
-	to := a.To
-	if a.Action == ledger.ActionTake {
-		to = a.By
-	}
-	if to == "" {
-		return no("name the new owner with --to")
-	}
-	e.Owner = to
-	return e, nil
 }
 
 // reasonOverride is the code of a retry that skips the look.
@@ -279,7 +370,8 @@ func suffixNote(n string) string {
 func afterSettled(e ledger.Entry, a PersonAction, s Setting, reason string, no func(string, ...any) (ledger.Entry, error)) (ledger.Entry, error) {
 	switch flagged := len(e.Flags) > 0; {
 	case flagged && (a.Action == ledger.ActionTake || a.Action == ledger.ActionAssign):
-		return afterAssign(e, a, no)
+		e.Owner = a.newOwner()
+		return e, nil
 	case flagged && a.Action != ledger.ActionResolve:
 		return no("it is settled, with an open flag; allowed are take, resolve, assign")
 	case a.Action != ledger.ActionResolve:
@@ -300,13 +392,10 @@ func afterSettled(e ledger.Entry, a PersonAction, s Setting, reason string, no f
 	return e, nil
 }
 
-func joinActions(as []ledger.Action) string {
-	if len(as) == 0 {
-		return "nothing else"
-	}
-	s := make([]string, len(as))
-	for i, a := range as {
-		s[i] = string(a)
+func joinWords[T ~string](words []T) string {
+	s := make([]string, len(words))
+	for i, w := range words {
+		s[i] = string(w)
 	}
 	return strings.Join(s, ", ")
 }

@@ -1,7 +1,10 @@
 package reconcile
 
 import (
+	"errors"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +33,69 @@ func TestAPersonAndAnOpenFlag(t *testing.T) {
 		got, err := AfterPerson(c.entry, c.action, settingAt(0))
 		if (err != nil) != c.no || got.Owner != c.owner || len(got.Flags) != c.flags || got.State != ledger.StateSettled || got.Outcome != ledger.OutcomeApplied {
 			t.Errorf("%s: owner %s, flags %v, %s %s, %v", name, got.Owner, got.Flags, got.State, got.Outcome, err)
+		}
+	}
+}
+
+func TestAnActionThatLacksSomething(t *testing.T) {
+	doubt, _ := timedOut()
+	waiting := ledger.Escalate(doubt, ledger.Escalation{Owner: "revops", Due: at(time.Hour), Allowed: ledger.Actions()}, "x")
+	flagged := ledger.Settle(ledger.Entry{}, ledger.OutcomeApplied, ledger.ByReport, "reported_ok", t0).WithFlag(ledger.FlagDuplicate)
+	for name, c := range map[string]struct {
+		entry  ledger.Entry
+		action PersonAction
+		part   Part // "": it lacks nothing
+	}{
+		"resolve without a note":                           {waiting, PersonAction{Action: ledger.ActionResolve, Reference: "9"}, PartNote},
+		"resolve without a reference":                      {waiting, PersonAction{Action: ledger.ActionResolve, Note: "seen"}, PartReference},
+		"resolve as not applied needs none":                {waiting, PersonAction{Action: ledger.ActionResolve, Note: "not there", Outcome: ledger.OutcomeNotApplied}, ""},
+		"to close a flag needs none":                       {flagged, PersonAction{Action: ledger.ActionResolve, Note: "one was removed"}, ""},
+		"resolve as unknown":                               {waiting, PersonAction{Action: ledger.ActionResolve, Note: "seen", Reference: "9", Outcome: ledger.OutcomeUnknown}, PartOutcome},
+		"assign to nobody":                                 {waiting, PersonAction{Action: ledger.ActionAssign, By: "ada"}, PartTo},
+		"take by somebody":                                 {waiting, PersonAction{Action: ledger.ActionTake, By: "ada"}, ""},
+		"an override without a note":                       {waiting, PersonAction{Action: ledger.ActionRetry, Override: true}, PartNote},
+		"a retry that looks needs none":                    {waiting, PersonAction{Action: ledger.ActionRetry}, ""},
+		"snooze without an end":                            {waiting, PersonAction{Action: ledger.ActionSnooze}, PartUntil},
+		"snooze until this very moment":                    {waiting, PersonAction{Action: ledger.ActionSnooze, Until: at(time.Hour)}, PartUntil},
+		"snooze until later":                               {waiting, PersonAction{Action: ledger.ActionSnooze, Until: at(time.Hour + 1)}, ""},
+		"cancel needs nothing":                             {waiting, PersonAction{Action: ledger.ActionCancel}, ""},
+		"what it lacks is said before what is not allowed": {flagged, PersonAction{Action: ledger.ActionSnooze}, PartUntil},
+	} {
+		got, err := AfterPerson(c.entry, c.action, settingAt(time.Hour))
+		part := Part("")
+		var lack *PartError
+		if errors.As(err, &lack) {
+			part = lack.Part
+		}
+		if part != c.part || (err == nil) != (c.part == "") {
+			t.Errorf("%s: %v, want a lack of %q", name, err, c.part)
+		}
+		if c.part != "" && !reflect.DeepEqual(got, c.entry) {
+			t.Errorf("%s: the entry changed", name)
+		}
+	}
+	if lacks := (PersonAction{Action: ledger.ActionResolve, Outcome: "lost"}).Check(t0); len(lacks) != 2 {
+		t.Errorf("all that is wrong is said at once: %v", lacks)
+	}
+}
+
+func TestAnOwnerThatNobodyKnows(t *testing.T) {
+	owners := Owners{"revops": {ID: "revops", IDs: []string{"5502"}}, "finance": {ID: "finance"}}
+	for name, c := range map[string]struct {
+		owners Owners
+		to     string
+		want   string
+	}{
+		"known":                          {owners, "revops", ""},
+		"always there":                   {owners, ledger.OwnerUnassigned, ""},
+		"nobody":                         {owners, "", ""},
+		"the config names no owners":     {nil, "ada", ""},
+		"nobody of that name":            {owners, "ada", "there is no [owners.ada], so that nobody is told; the config has finance, revops"},
+		"spelt wrong":                    {owners, "revop", `did you mean "revops"?`},
+		"as an outside system calls him": {owners, "5502", `did you mean "revops", whom an outside system calls so?`},
+	} {
+		if got := c.owners.Unknown(c.to); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

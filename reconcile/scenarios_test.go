@@ -603,7 +603,7 @@ func TestScenarios(t *testing.T) {
 			if e.Outcome != ledger.OutcomeNotApplied || !e.HasFlag(ledger.FlagConflict) {
 				t.Errorf("got %s %v", e.Outcome, e.Flags)
 			}
-			e, err := w.engine.Person(context.Background(), "k", reconcile.PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeApplied, By: "ada"})
+			e, err := w.engine.Person(context.Background(), "k", reconcile.PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeApplied, By: "ada", Note: "seen"})
 			if err != nil || e.Outcome != ledger.OutcomeApplied || len(e.Flags) > 0 {
 				t.Errorf("corrected: %s %v, %v", e.Outcome, e.Flags, err)
 			}
@@ -1064,7 +1064,7 @@ func TestScenarios(t *testing.T) {
 			w.runFor(time.Minute)
 			w.want("k2", ledger.StateEscalated, "outcome_key_held: k1")
 			w.wantEffects("k2", 0, 0)
-			w.person("k1", reconcile.PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeNotApplied})
+			w.person("k1", reconcile.PersonAction{Action: ledger.ActionResolve, Outcome: ledger.OutcomeNotApplied, Note: "not there"})
 			w.person("k2", reconcile.PersonAction{Action: ledger.ActionRetry})
 			w.runFor(time.Minute)
 			w.want("k2", ledger.StateSettled, "sent")

@@ -333,6 +333,9 @@ func whyResent(a ledger.Attempt, as []ledger.Attempt, evidence []ledger.Evidence
 		if h.At.After(a.StartedAt) || h.To != ledger.StateRetryable {
 			continue
 		}
+		if code := ledger.ReasonCode(h.Reason); code == "take" || code == "assign" {
+			continue // only the owner changed
+		}
 		switch code := ledger.ReasonCode(h.Reason); code {
 		case "repeatable", "second_refused":
 			return Plain(code)

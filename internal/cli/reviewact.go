@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/recovery-ledger/reconcile/internal/instant"
-	"github.com/recovery-ledger/reconcile/internal/nearest"
 	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
@@ -101,7 +100,7 @@ not allow is refused for that entry, shown, and ends in exit code 1.`,
 	case ledger.ActionResolve:
 		fs.StringVar(&o.reference, "reference", "", "`what` was seen in the outside system")
 		fs.StringVar(&o.outcome, "outcome", "", "`outcome`: applied (the default), not_applied")
-		complete(cmd, "outcome", []string{"applied", "not_applied"})
+		complete(cmd, "outcome", texts(reconcile.Outcomes()))
 	case ledger.ActionAssign:
 		fs.StringVar(&o.to, "to", "", "the new `owner`")
 	case ledger.ActionSnooze:
@@ -126,28 +125,18 @@ func (o reviewOptions) check(now time.Time, loc *time.Location) (reconcile.Perso
 	if len(o.keys) == 0 && !o.any() {
 		return p, usagef("%s needs KEY…, or flags that select entries; see: reconcile review list", name)
 	}
-	if err := oneOf("outcome", o.outcome, []string{"applied", "not_applied"}); err != nil {
+	if err := oneOf("outcome", o.outcome, texts(reconcile.Outcomes())); err != nil {
 		return p, err
-	}
-	switch {
-	case o.action == ledger.ActionResolve && o.note == "":
-		return p, usagef("%s needs --note: say what was found", name)
-	case o.action == ledger.ActionAssign && o.to == "":
-		return p, usagef("%s needs --to: the new owner", name)
-	case o.action == ledger.ActionSnooze && o.snooze == "":
-		return p, usagef("%s needs --until: 2h, 3d, a date or RFC 3339", name)
-	case o.override && o.note == "":
-		return p, usagef("--override needs --note: say why no look is needed")
 	}
 	if o.snooze != "" {
 		t, err := instant.ParseAhead(o.snooze, now, loc)
 		if err != nil {
 			return p, usagef("--until: %w", err)
 		}
-		if !t.After(now) {
-			return p, usagef("--until: %s is not in the future", utc(t))
-		}
 		p.Until = t
+	}
+	if lacks := p.Check(now); len(lacks) > 0 {
+		return p, usagef("%s needs --%s: %s", name, lacks[0].Part, lacks[0].Why)
 	}
 	return p, nil
 }
@@ -180,7 +169,7 @@ func (o reviewOptions) run(ctx context.Context, a *app) error {
 	if !o.yes && !o.dryRun && !(a.InTerminal && a.ErrTerminal) {
 		return usagef("review %s asks before it acts; there is nobody to ask, so give --yes (nothing was done)", o.action)
 	}
-	if w := unknownOwner(o.to, s.cfg.Owners); w != "" {
+	if w := s.cfg.Owners.Unknown(o.to); w != "" {
 		a.note("warning: --to: %s", w)
 	}
 	f, now, err := s.selection(ctx, o.filterFlags, s.openEngine)
@@ -241,21 +230,6 @@ func (o reviewOptions) run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// unknownOwner says that a config which names owners does not name this one; ""
-// where it does, or names none. It is no mistake: whoever takes an entry need
-// not stand in the config either.
-func unknownOwner(to string, owners reconcile.Owners) string {
-	if _, known := owners[to]; known || to == "" || to == ledger.OwnerUnassigned || len(owners) == 0 {
-		return ""
-	}
-	names := sortedKeys(owners)
-	hint := nearest.Hint(to, names)
-	if w, ok := owners.ByExternal(to); ok {
-		hint = fmt.Sprintf("; did you mean %q, whom an outside system calls so?", w.ID)
-	}
-	return fmt.Sprintf("there is no [owners.%s], so that nobody is told; the config has %s%s", to, strings.Join(names, ", "), hint)
-}
-
 // ask shows what is about to be done, and waits for a yes.
 func (o reviewOptions) ask(a *app, keys []string) (bool, error) {
 	const shown = 20
@@ -289,10 +263,6 @@ func (o reviewOptions) one(ctx context.Context, s *session, key string, p reconc
 		return r, err
 	}
 	r.from, r.to = st.Entry, st.Entry
-	if o.action == ledger.ActionResolve && !st.Entry.Settled() && o.reference == "" && p.Outcome != ledger.OutcomeNotApplied {
-		r.refused = "say what was seen in the outside system with --reference"
-		return r, nil
-	}
 	var next ledger.Entry
 	if o.dryRun {
 		next, err = reconcile.AfterPerson(st.Entry, p, s.viewer().Setting(st.Entry, now))
@@ -300,8 +270,13 @@ func (o reviewOptions) one(ctx context.Context, s *session, key string, p reconc
 		next, err = s.engine.Person(ctx, key, p)
 	}
 	var no *reconcile.NotAllowedError
-	if errors.As(err, &no) {
+	var lack *reconcile.PartError
+	switch {
+	case errors.As(err, &no):
 		r.refused = no.Why
+		return r, nil
+	case errors.As(err, &lack):
+		r.refused = fmt.Sprintf("it needs --%s: %s", lack.Part, lack.Why)
 		return r, nil
 	}
 	if err != nil {

@@ -91,9 +91,12 @@ func (a *API) postAction(w http.ResponseWriter, r *http.Request, t ledger.APITok
 		}
 	}
 	var no *reconcile.NotAllowedError
+	var lack *reconcile.PartError
 	switch {
 	case errors.As(err, &no):
 		return problem(http.StatusConflict, "not_allowed", "%v", no)
+	case errors.As(err, &lack):
+		return problem(http.StatusUnprocessableEntity, "invalid", "%s: %s", lack.Part, lack.Why)
 	case errors.Is(err, ledger.ErrConcurrently):
 		return problem(http.StatusConflict, "concurrent", "the entry is being changed by somebody else; send it again")
 	case err != nil:
@@ -145,9 +148,6 @@ func (a *API) act(ctx context.Context, r *http.Request, q asked, p reconcile.Per
 		// under the token that was read here.
 		if cur.FencingToken != st.Entry.FencingToken || !cur.LastActivityAt.Equal(st.Entry.LastActivityAt) {
 			return ledger.ErrConcurrently
-		}
-		if p.Action == ledger.ActionResolve && !cur.Settled() && p.Reference == "" && p.Outcome != ledger.OutcomeNotApplied {
-			return problem(http.StatusUnprocessableEntity, "invalid", "reference: say what was seen in the outside system")
 		}
 		return nil
 	}
@@ -222,26 +222,25 @@ func (q asked) person(name string, now time.Time, loc *time.Location) (reconcile
 	if q.Seen < 0 {
 		wrong("seen: give the no of the last row of the history that was seen, or leave it out")
 	}
-	outcomes := []ledger.Outcome{ledger.OutcomeNone, ledger.OutcomeApplied, ledger.OutcomeNotApplied}
-	switch {
-	case !slices.Contains(outcomes, q.Outcome):
-		wrong("outcome: %q is none of applied, not_applied%s", q.Outcome, nearest.Hint(string(q.Outcome), texts(outcomes[1:])))
-	case q.Action == ledger.ActionResolve && q.Note == "":
-		wrong("note: say what was found")
-	case q.Action == ledger.ActionAssign && q.To == "":
-		wrong("to: name the new owner")
-	case q.Override && q.Note == "":
-		wrong("note: say why no look is needed")
-	}
+	readable := true
 	if q.Action == ledger.ActionSnooze {
 		until, err := instant.ParseAhead(q.Until, now, loc)
-		switch {
-		case err != nil:
+		if readable = err == nil; !readable {
 			wrong("until: %v", err)
-		case !until.After(now):
-			wrong("until: %s is not in the future", until.Format(time.RFC3339))
 		}
 		p.Until = until
+	}
+	for _, lack := range p.Check(now) {
+		switch lack.Part {
+		case reconcile.PartUntil:
+			if readable { // else it is said already
+				wrong("until: %s", lack.Why)
+			}
+		case reconcile.PartOutcome:
+			wrong("outcome: %s%s", lack.Why, nearest.Hint(string(q.Outcome), texts(reconcile.Outcomes())))
+		default:
+			wrong("%s: %s", lack.Part, lack.Why)
+		}
 	}
 	if len(errs) > 0 {
 		return p, problem(http.StatusUnprocessableEntity, "invalid", "%s", strings.Join(errs, "; "))
@@ -251,9 +250,8 @@ func (q asked) person(name string, now time.Time, loc *time.Location) (reconcile
 
 // ownerWarnings says that a config which names owners does not name this one.
 func (a *API) ownerWarnings(to string) []string {
-	owners := a.recorder.Owners
-	if _, known := owners[to]; known || to == "" || to == ledger.OwnerUnassigned || len(owners) == 0 {
-		return []string{}
+	if w := a.recorder.Owners.Unknown(to); w != "" {
+		return []string{"to: " + w}
 	}
-	return []string{fmt.Sprintf("to: there is no [owners.%s] in the config, so that nobody is told%s", to, nearest.Hint(to, slices.Sorted(maps.Keys(owners))))}
+	return []string{}
 }
