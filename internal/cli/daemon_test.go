@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/recovery-ledger/reconcile/internal/pgtest"
 )
 
 // logLines is stderr of a daemon that is running.
@@ -164,6 +167,185 @@ func TestWhereTheDaemonCannotListen(t *testing.T) {
 		log.wait(t, "daemon started")
 		if code := stop(); code != ExitDone || strings.Contains(log.String(), "http") {
 			t.Errorf("stopped: exit %d:\n%s", code, log)
+		}
+	})
+}
+
+// fetch reads a path of a daemon.
+func fetch(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// TestADaemonWaitsForItsDatabase when it starts before it, and goes on when it
+// was away for a while.
+func TestADaemonWaitsForItsDatabase(t *testing.T) {
+	server := pgtest.Start(t, nil)
+	url, err := server.NewDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	log, stop := startDaemon(t, fmt.Sprintf("[ledger]\nurl = %q\nauto_migrate = true\n[daemon]\nlisten = \"127.0.0.1:0\"\n[schedule]\nsettle = \"1s\"\n", url))
+	address := log.wait(t, "http")["address"].(string)
+	told := log.wait(t, "the database is away")
+	if text := fmt.Sprint(told["err"]); !strings.Contains(text, "the database cannot be reached; check host, port and that the server runs") {
+		t.Errorf("why: %s", text)
+	}
+	// ready waits until /readyz says so.
+	ready := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			code, body := fetch(t, address+"/readyz")
+			if code == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("/readyz: %d %s\n%s", code, body, log)
+			}
+		}
+	}
+	for path, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"/healthz":      {200, "alive"},
+		"/readyz":       {503, "waits for it"},
+		"/v1/entries":   {503, "waits for it"},
+		"/v1/entries/a": {503, "waits for it"},
+		"/metrics":      {200, "reconcile_ledger_up 0\n"},
+		"/v1/nothing":   {404, "no_such_path"},
+	} {
+		if code, body := fetch(t, address+path); code != want.code || !strings.Contains(body, want.text) {
+			t.Errorf("%s while the database is away: %d %s", path, code, body)
+		}
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	log.wait(t, "daemon started")
+	ready(200)
+
+	passes := func() int { return strings.Count(log.String(), `"msg":"pass"`) }
+	for range 2 {
+		if err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		ready(503)
+		if code, _ := fetch(t, address+"/healthz"); code != 200 {
+			t.Errorf("/healthz: %d", code)
+		}
+		if err := server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		ready(200)
+		before := passes()
+		for deadline := time.Now().Add(60 * time.Second); passes() == before; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no pass after the database came back:\n%s", log)
+			}
+		}
+	}
+	if code := stop(); code != ExitDone {
+		t.Errorf("stopped: exit %d:\n%s", code, log)
+	}
+}
+
+// TestWaitingMendsNotEverything: what needs a person ends the daemon at once.
+func TestWaitingMendsNotEverything(t *testing.T) {
+	url := pgtest.DB(t)
+	for name, c := range map[string]struct {
+		url, want string
+		code      int
+	}{
+		"a database without a schema":           {url, "run: reconcile migrate", ExitFailed},
+		"a database that is not there":          {strings.Replace(url, "?", "_other?", 1), "the database does not exist", ExitFailed},
+		"an address that is none":               {"postgres://h:port/d", "is not the address of a ledger", ExitUsage},
+		"an address that names no database":     {"postgres://h", "names no database", ExitFailed},
+		"a setting that the driver cannot read": {"postgres://127.0.0.1:1/d?connect_timeout=soon", "connect_timeout", ExitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := os.WriteFile("reconcile.toml", fmt.Appendf(nil, "[ledger]\nurl = %q\n[daemon]\nlisten = \"off\"\n", c.url), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if code, stderr := run(t, io.Discard, "daemon"); code != c.code || !strings.Contains(stderr, c.want) {
+				t.Errorf("exit %d, %s", code, stderr)
+			}
+		})
+	}
+}
+
+// TestASignalEndsADaemon that waits, or that is in the middle of a request, with
+// exit code 0.
+func TestASignalEndsADaemon(t *testing.T) {
+	t.Run("while it waits for its database", func(t *testing.T) {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		away := l.Addr().String()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		log, stop := startDaemon(t, "[ledger]\nurl = \"postgres://"+away+"/d\"\n[daemon]\nlisten = \"127.0.0.1:0\"\n")
+		log.wait(t, "the database is away")
+		if code := stop(); code != ExitDone {
+			t.Errorf("exit %d:\n%s", code, log)
+		}
+		log.wait(t, "daemon stopped")
+	})
+	t.Run("while it is in the middle of asking for it", func(t *testing.T) {
+		// A server that takes connections and says nothing.
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		log, stop := startDaemon(t, "[ledger]\nurl = \"postgres://"+l.Addr().String()+"/d?sslmode=disable\"\n[daemon]\nlisten = \"off\"\n")
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if code := stop(); code != ExitDone {
+			t.Errorf("exit %d:\n%s", code, log)
+		}
+	})
+	t.Run("while a request does not end", func(t *testing.T) {
+		log, stop := startDaemon(t, "[daemon]\nlisten = \"127.0.0.1:0\"\ngrace = \"50ms\"\n")
+		address := log.wait(t, "http")["address"].(string)
+		var token bytes.Buffer
+		if code, stderr := run(t, &token, "token", "create", "--name", "n8n", "--scope", "ingest"); code != ExitDone {
+			t.Fatalf("token create: exit %d, %s", code, stderr)
+		}
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST /v1/entries HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+			strings.TrimSpace(token.String())); err != nil {
+			t.Fatal(err)
+		}
+		fetch(t, address+"/healthz") // by then the other has come too
+		if code := stop(); code != ExitDone {
+			t.Errorf("exit %d:\n%s", code, log)
 		}
 	})
 }

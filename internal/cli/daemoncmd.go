@@ -38,6 +38,9 @@ config says otherwise; "off": nowhere): reports of actions, entries, reports and
 people's actions for those who have a token (reconcile token create), and
 /healthz, /readyz and /metrics for everybody. See docs/http.md.
 
+A PostgreSQL server that is away when it starts is waited for, as one that goes
+away later is; a wrong login or another schema ends it at once.
+
 Notices, digest, weekly and prune are not supported yet.`,
 		Example: "  reconcile daemon\n  reconcile daemon --explain",
 		Args:    exactly(),
@@ -68,45 +71,68 @@ func (o daemonOptions) run(ctx context.Context, a *app) error {
 	defer s.close()
 	log := o.log(a)
 	s.log = log
-	if err := s.openEngine(ctx); err != nil {
+	if o.explain {
+		return o.print(ctx, a, s)
+	}
+	passLog := reconcile.NewPassLog(log.Handler())
+	s.log = slog.New(passLog)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	away := s.begin(ctx)
+	if away != nil && !unreachable(away) {
+		return away
+	}
+	api := httpapi.New(httpapi.Options{Recorder: *s.recorder(), Zone: s.zone,
+		Parse:   s.parseOptions(time.Time{}), // the moment of receipt is each request's own
+		Version: buildVersion(), Log: log})
+	if away == nil {
+		api.Open(s.store, s.engine)
+	}
+	served, err := s.serve(ctx, stop, api, log)
+	if err != nil {
 		return err
+	}
+	defer log.Info("daemon stopped")
+	err = s.passes(ctx, away, api, passLog, log)
+	stop(nil) // where it ended by itself
+	return errors.Join(err, <-served)
+}
+
+// passes runs passes until ctx is over; where the database was away, from when it
+// is there.
+func (s *session) passes(ctx context.Context, away error, api *httpapi.API, passLog *reconcile.PassLog, log *slog.Logger) error {
+	if away != nil {
+		err := s.beginWaiting(ctx, away, log)
+		switch {
+		case ctx.Err() != nil:
+			return nil // told to stop
+		case err != nil:
+			return err
+		}
+		api.Open(s.store, s.engine)
 	}
 	d, err := reconcile.NewDaemon(s.engine, schedule(s.cfg), s.cfg.Daemon.Grace, log)
 	if err != nil {
 		return asUsage(err)
 	}
-	if o.explain {
-		return o.print(ctx, a, s, d)
-	}
-	if err := s.engine.Announce(ctx); err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	served, err := s.serve(ctx, stop, d, log)
-	if err != nil {
-		return err
+	d.Passed = func(t reconcile.Tally, err error) {
+		passLog.Ended()
+		api.Passed(t, err)
 	}
 	log.Info("daemon started", "ledger", config.RedactURL(s.url), "config", configName(s.cfg), "version", buildVersion(), "policy_version", s.cfg.Policies.Version)
-	defer log.Info("daemon stopped")
-	err = d.Run(ctx)
-	stop(nil) // where it ended by itself
-	return errors.Join(err, <-served)
+	return d.Run(ctx)
 }
 
 // serve begins to answer HTTP, where the config wants that. What it ends with
 // comes on served once ctx is over; a server that breaks by itself ends the
 // daemon, so that whatever watches it starts another.
-func (s *session) serve(ctx context.Context, stop context.CancelCauseFunc, d *reconcile.Daemon, log *slog.Logger) (served <-chan error, err error) {
+func (s *session) serve(ctx context.Context, stop context.CancelCauseFunc, api *httpapi.API, log *slog.Logger) (served <-chan error, err error) {
 	ended := make(chan error, 1)
 	c := s.cfg.Daemon
 	if c.Listen == "" {
 		ended <- nil
 		return ended, nil
 	}
-	api := httpapi.New(httpapi.Options{Ledger: s.store, People: s.engine, Recorder: *s.recorder(), Zone: s.zone,
-		Parse:   s.parseOptions(time.Time{}), // the moment of receipt is each request's own
-		Version: buildVersion(), Log: log})
 	l, err := httpapi.Listen(ctx, c.Listen, httpapi.TLSFiles{Cert: c.TLSCert, Key: c.TLSKey}, api, log)
 	switch {
 	case errors.Is(err, httpapi.ErrAddressTaken) && !s.cfg.Writes("daemon.listen"):
@@ -116,7 +142,6 @@ func (s *session) serve(ctx context.Context, stop context.CancelCauseFunc, d *re
 	case err != nil:
 		return nil, err
 	}
-	d.Passed = api.Passed
 	log.Info("http", "address", l.Address())
 	go func() {
 		err := l.Serve(ctx, c.Grace)
@@ -149,7 +174,14 @@ var runColumns = []render.Column{
 	{Name: "at"},
 }
 
-func (o daemonOptions) print(ctx context.Context, a *app, s *session, d *reconcile.Daemon) error {
+func (o daemonOptions) print(ctx context.Context, a *app, s *session) error {
+	if err := s.openEngine(ctx); err != nil {
+		return err
+	}
+	d, err := reconcile.NewDaemon(s.engine, schedule(s.cfg), s.cfg.Daemon.Grace, s.log)
+	if err != nil {
+		return asUsage(err)
+	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err

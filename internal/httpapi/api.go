@@ -37,10 +37,10 @@ type People interface {
 	Person(ctx context.Context, actionKey string, a reconcile.PersonAction) (ledger.Entry, error)
 }
 
-// Options are what the interface works with. All of the first four are needed.
+// Options are what the interface works with.
 type Options struct {
-	Ledger   Ledger
-	People   People
+	Ledger   Ledger             // nil: comes by Open, and until then nothing but /healthz is well
+	People   People             // with the Ledger
 	Recorder reconcile.Recorder // its Actor is set for each request
 	Parse    ledger.ParseOptions
 	Zone     *time.Location // of dates and weeks; nil: UTC
@@ -61,14 +61,14 @@ type API struct {
 	bodies   *budget
 	patience time.Duration // for a body
 	metrics  metrics
+	open     atomic.Bool // ledger, people and viewer are set, and do not change any more
 	stopping atomic.Bool
 }
 
 // New makes the interface.
 func New(o Options) *API {
-	a := &API{ledger: o.Ledger, people: o.People, recorder: o.Recorder, parse: o.Parse, zone: o.Zone, log: o.Log,
-		viewer: reconcile.Viewer{Store: o.Ledger, Connectors: o.Recorder.Connectors, Policies: o.Recorder.Policies, Owners: o.Recorder.Owners},
-		mux:    http.NewServeMux(), bodies: newBudget(bodiesMax), patience: bodyPatience}
+	a := &API{recorder: o.Recorder, parse: o.Parse, zone: o.Zone, log: o.Log,
+		mux: http.NewServeMux(), bodies: newBudget(bodiesMax), patience: bodyPatience}
 	a.recorder.Answers = true
 	a.parse.Restore = false // a state is taken over by import alone
 	if a.zone == nil {
@@ -81,7 +81,23 @@ func New(o Options) *API {
 	for _, p := range a.paths() {
 		a.mux.HandleFunc(p.pattern, func(w http.ResponseWriter, r *http.Request) { a.route(w, r, p) })
 	}
+	if o.Ledger != nil {
+		a.Open(o.Ledger, o.People)
+	}
 	return a
+}
+
+// Open gives the interface its ledger, once, where New did not: a daemon is
+// asked how it is while its database is still away.
+func (a *API) Open(l Ledger, p People) {
+	a.ledger, a.people = l, p
+	a.viewer = reconcile.Viewer{Store: l, Connectors: a.recorder.Connectors, Policies: a.recorder.Policies, Owners: a.recorder.Owners}
+	a.open.Store(true)
+}
+
+// notOpen is the answer to whatever needs the ledger before Open.
+func notOpen() *failure {
+	return problem(http.StatusServiceUnavailable, "ledger", "the ledger was not reached yet, the daemon waits for it; try again later, its log says why")
 }
 
 // method is what one method of a path does, and the scope it needs; "" for what
@@ -161,6 +177,8 @@ func (a *API) route(w http.ResponseWriter, r *http.Request, p path) {
 		slices.Sort(allowed)
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		err = problem(http.StatusMethodNotAllowed, "method", "%s takes %s, not %s", r.URL.Path, strings.Join(allowed, " and "), r.Method)
+	case m.scope != "" && !a.open.Load():
+		err = notOpen()
 	default:
 		var t ledger.APIToken
 		if m.scope != "" {

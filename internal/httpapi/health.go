@@ -32,6 +32,9 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request, _ ledger.APIToken) 
 	if a.stopping.Load() {
 		return problem(http.StatusServiceUnavailable, "stopping", "the daemon is stopping")
 	}
+	if !a.open.Load() {
+		return notOpen()
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyPatience)
 	defer cancel()
 	if err := a.ledger.Ready(ctx); err != nil {
@@ -120,6 +123,9 @@ const standsFor = 30 * time.Second
 
 // standing reads how the ledger stands, unless it was read just now.
 func (a *API) standing(ctx context.Context) standing {
+	if !a.open.Load() {
+		return standing{}
+	}
 	m := &a.metrics
 	m.mu.Lock()
 	s, fresh := m.stands, time.Since(m.standsAt) < standsFor
