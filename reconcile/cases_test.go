@@ -485,6 +485,18 @@ func TestCases(t *testing.T) {
 			if len(notes) != 1 || !strings.HasPrefix(notes[0], "own_not_shown") {
 				t.Errorf("notes %q", notes)
 			}
+			// Found by a first look, another one says nothing of what was sent.
+			w.report(w.line("found", timeout))
+			w.sys.make("found", "INV-2")
+			w.runFor(5 * time.Minute)
+			w.want("found", ledger.StateSettled, "found")
+			w.wantAlert("own_not_shown:billing/invoice.create", true)
+			// What is sent now is shown.
+			w.sys.sendAs = nil
+			w.report(w.line("mended", timeout))
+			w.runFor(10 * time.Minute)
+			w.want("mended", ledger.StateSettled, "sent")
+			w.wantAlert("own_not_shown:billing/invoice.create", false)
 		},
 		"the history of a change of owner says who gave it to whom, and the entry keeps why it waits": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open)

@@ -39,6 +39,7 @@ type run struct {
 	noSends    string                 // why nothing may be sent in this pass; "" when it may
 	records    map[string]*sync.Mutex // of outside records whose changes are sent one after the other
 	alerted    map[string]bool        // alerts that this pass has opened or found open
+	calmed     map[string]bool        // alerts that this pass has closed, were they open
 	fatal      error
 	done       int
 	total      int
@@ -58,7 +59,7 @@ type run struct {
 func (e *Engine) Pass(ctx context.Context, o PassOptions) (Tally, error) {
 	o.Steps = o.Steps.orAll()
 	r := &run{e: e, o: o, filter: o.Filter, id: "p-" + randomID(8), results: map[string]*EntryResult{}, leases: map[int64]ledger.Lease{},
-		records: map[string]*sync.Mutex{}, alerted: map[string]bool{}, wouldHold: map[string]bool{}, wouldChange: map[string]ledger.Entry{}}
+		records: map[string]*sync.Mutex{}, alerted: map[string]bool{}, calmed: map[string]bool{}, wouldHold: map[string]bool{}, wouldChange: map[string]ledger.Entry{}}
 	r.tally = Tally{RunID: r.id, DryRun: o.DryRun, Entries: []EntryResult{}}
 	if !o.Filter.Since.IsZero() {
 		r.tally.Since = &o.Filter.Since
@@ -193,6 +194,20 @@ func (r *run) alert(ctx context.Context, key, text string) error {
 		r.note("%s", text)
 	}
 	return err
+}
+
+// calm closes an alert about what a look has shown to be well again, and asks
+// the ledger once. One that this pass has raised stays: where some looks say so
+// and some say no, all is not well.
+func (r *run) calm(ctx context.Context, key string) error {
+	r.mu.Lock()
+	known := r.alerted[key] || r.calmed[key]
+	r.calmed[key] = true
+	r.mu.Unlock()
+	if known || r.o.DryRun {
+		return nil
+	}
+	return r.e.store.Calm(ctx, key)
 }
 
 func (r *run) held() string {

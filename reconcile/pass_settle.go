@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -220,10 +221,19 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 				Lag: st.lane.LagFactor, Version: j.info.Version, Findable: findable(j.conn, e.Entry)})
 			l.Asked = a.at
 			out[i].decided = AfterLook(e.Entry, e.Attempts, l, set)
-			if l.Counts && e.Entry.Settled() && e.Entry.Outcome == ledger.OutcomeApplied && e.Entry.SettledBy != ledger.ByPerson {
-				if err := r.ownNotShown(ctx, st.name, j, e.Entry); err != nil {
-					return nil, err
-				}
+			own := e.Entry.Outcome == ledger.OutcomeApplied && e.Entry.SettledBy != ledger.ByPerson
+			shown := showsOurs(a.answer)
+			switch {
+			case own && l.Counts:
+				err = r.ownNotShown(ctx, st.name, j, e.Entry)
+			case own && shown:
+				err = r.calm(ctx, alertOwnNotShown(st.name, j.op.Name))
+			}
+			if err == nil && shown && (a.answer.Foreign == 0 || a.answer.Declared) {
+				err = r.calm(ctx, alertNotUsable(st.name, j.op.Name))
+			}
+			if err != nil {
+				return nil, err
 			}
 			if out[i].decided.Lag {
 				if err := r.lagSeen(ctx, st.name, e.Entry); err != nil {
@@ -259,6 +269,11 @@ func (r *run) look(ctx context.Context, st *stage, j job) ([]looked, error) {
 	return out, nil
 }
 
+// showsOurs says whether an answer holds a record that shows our key.
+func showsOurs(a connectors.Answer) bool {
+	return slices.ContainsFunc(a.Records, func(r connectors.Record) bool { return !r.Origin })
+}
+
 // findable says whether the lookup can show the entry: whether our key stands in
 // the payload where the definition says that it is looked for.
 func findable(c connectors.Connector, e ledger.Entry) bool {
@@ -279,7 +294,7 @@ func entryWait(e *connectors.Error) time.Duration {
 }
 
 // lagSeen notes a hit after counted negatives: the lane lags more than its
-// definition says.
+// definition says. Its alert stays open, as the lag stays doubled.
 func (r *run) lagSeen(ctx context.Context, lane string, e ledger.Entry) error {
 	if r.o.DryRun {
 		return nil
@@ -302,7 +317,7 @@ func (r *run) lagSeen(ctx context.Context, lane string, e ledger.Entry) error {
 func (r *run) ownNotShown(ctx context.Context, lane string, j job, e ledger.Entry) error {
 	text := fmt.Sprintf("own_not_shown: %q was made as %q, but the lookup of %s on %q does not show it; see that the request carries our key, and name where with carries",
 		e.ActionKey, e.RemoteID, j.op.Name, lane)
-	return r.alert(ctx, "own_not_shown:"+lookupLane(lane, j.op.Name), text)
+	return r.alert(ctx, alertOwnNotShown(lane, j.op.Name), text)
 }
 
 // notUsable alerts that a lookup answers with records of others: it does not ask
@@ -310,7 +325,18 @@ func (r *run) ownNotShown(ctx context.Context, lane string, j job, e ledger.Entr
 func (r *run) notUsable(ctx context.Context, lane string, j job, e ledger.Entry) error {
 	text := fmt.Sprintf("%s: asked for %q, the lookup of %s on %q shows records of others alone; see that it filters by our key and that match names where the key stands, or declare contains where the system matches by part",
 		reasonNotUsable, e.ActionKey, j.op.Name, lane)
-	return r.alert(ctx, reasonNotUsable+":"+lookupLane(lane, j.op.Name), text)
+	return r.alert(ctx, alertNotUsable(lane, j.op.Name), text)
+}
+
+// The names of these two alerts. The first look that shows a record under our
+// key, and no strangers, closes the second; one that shows a record of an entry
+// which is known to be applied, the first.
+func alertOwnNotShown(lane, operation string) string {
+	return "own_not_shown:" + lookupLane(lane, operation)
+}
+
+func alertNotUsable(lane, operation string) string {
+	return reasonNotUsable + ":" + lookupLane(lane, operation)
 }
 
 // controlMissing puts the lookup of one operation out of use for a while.

@@ -877,6 +877,19 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("still looked at, %s", e.NextAt)
 			}
 			w.wantEffects("k", 0, 0)
+			// The first look that shows one of ours, and no strangers, closes the alert.
+			w.wantAlert("lookup_not_usable:billing/invoice.create", true)
+			w.sys.strangers = true
+			w.sys.make("beside", "1")
+			w.report(w.line("beside", timeout))
+			w.pass()
+			w.want("beside", ledger.StateSettled, "found")
+			w.wantAlert("lookup_not_usable:billing/invoice.create", true)
+			w.sys.foreign, w.sys.strangers, w.sys.lookErr = false, false, nil
+			w.sys.make("alone", "2")
+			w.report(w.line("alone", timeout))
+			w.pass()
+			w.wantAlert("lookup_not_usable:billing/invoice.create", false)
 		},
 		"an answer that is never read to its end: at the end of the settle window a person": func(t *testing.T, open func(*fakeClock) ledger.Store) {
 			w := newWorld(t, open, withSystem(func(y *system) { y.incomplete = true }))

@@ -73,6 +73,7 @@ type system struct {
 	verdicts   []connectors.Verdict
 	origin     *connectors.Record // found by business identity
 	foreign    bool               // it does not filter, and shows others' records
+	strangers  bool               // as foreign, beside our own too
 	incomplete bool               // its answers are cut
 	onSend     func()
 	onCheck    func() // with the system's lock held
@@ -129,7 +130,7 @@ func (y *system) answer(q connectors.Query) connectors.Answer {
 	if y.origin != nil && len(a.Records) == 0 {
 		a.Records = append(a.Records, *y.origin)
 	}
-	if y.foreign && len(a.Records) == 0 {
+	if y.strangers || y.foreign && len(a.Records) == 0 {
 		a.Foreign = 1
 	}
 	a.Complete = !y.incomplete
@@ -430,6 +431,22 @@ func (w *world) idle() time.Duration {
 }
 
 // person applies a person's action, which has to be allowed.
+// wantAlert tells whether an alert is open, as the store tells it: by opening
+// it, and closing it where it was not.
+func (w *world) wantAlert(key string, open bool) {
+	w.t.Helper()
+	opened, err := w.store.Alert(context.Background(), key, "asked by a test")
+	if err == nil && opened {
+		err = w.store.Calm(context.Background(), key)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if open == opened {
+		w.t.Errorf("alert %s: open %t, want %t", key, !opened, open)
+	}
+}
+
 func (w *world) person(key string, a reconcile.PersonAction) ledger.Entry {
 	w.t.Helper()
 	if a.By == "" {
