@@ -158,7 +158,7 @@ func read(path string, env func(string) (string, bool)) (*Config, Errors) {
 	if env == nil {
 		env = os.LookupEnv
 	}
-	src := &source{name: path, root: map[string]any{}, lines: map[string]int{}}
+	src := &source{name: path, root: map[string]any{}, lines: map[string]place{}}
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -501,7 +501,7 @@ const defaultPolicyLabel = "where no policy matches: "
 
 // noteDefaultPolicy notes what holds where no policy matches.
 func (c *Config) noteDefaultPolicy(r *reader) {
-	r.root(&source{name: c.Path, lines: map[string]int{}}, defaultPolicyLabel, "policy", func(t *table) { readPolicy(t, "default") })
+	r.root(&source{name: c.Path, lines: map[string]place{}}, defaultPolicyLabel, "policy", func(t *table) { readPolicy(t, "default") })
 }
 
 // checkPolicies looks at the policies beside the rest of the config.

@@ -333,7 +333,8 @@ func without(tables any, key string, info connectors.Info) (connectors.Operation
 }
 
 func (c *Config) fieldError(path, message string) *FieldError {
-	return &FieldError{File: c.src.name, Line: c.src.line(path), Path: path, Message: message}
+	at := c.src.place(path)
+	return &FieldError{File: c.src.name, Line: at.line, Column: at.column, Path: path, Message: message}
 }
 
 // connectorErrors gives each mistake of a definition its file and line.

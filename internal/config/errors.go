@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -13,6 +14,7 @@ import (
 type FieldError struct {
 	File    string
 	Line    int
+	Column  int // of what Path names, in bytes, not printed; 0 where the file does not mention it
 	Path    string
 	Message string
 }
@@ -39,11 +41,35 @@ func (e *FieldError) Error() string {
 type Errors []*FieldError
 
 func (es Errors) Error() string {
-	lines := make([]string, len(es))
+	lines := make([]string, 0, min(len(es), mostShown+1))
 	for i, e := range es {
-		lines[i] = e.Error()
+		if i == mostShown {
+			lines = append(lines, fmt.Sprintf("and %d more; mend these first", len(es)-i))
+			break
+		}
+		lines = append(lines, e.Error())
 	}
 	return strings.Join(lines, "\n")
+}
+
+// mostShown is how many mistakes are printed: more than a screen holds, and the
+// first still stand on it when scrolled back.
+const mostShown = 50
+
+// once leaves out what was said of the same place in the same words: what a YAML
+// alias repeats is one mistake, under the first of its paths. Where the file does
+// not mention a path itself, the path is what tells two mistakes apart.
+func (es Errors) once() Errors {
+	seen := map[FieldError]bool{}
+	return slices.DeleteFunc(slices.Clone(es), func(e *FieldError) bool {
+		said := *e
+		if said.Column > 0 {
+			said.Path = ""
+		}
+		again := seen[said]
+		seen[said] = true
+		return again
+	})
 }
 
 // Unwrap gives each mistake to errors.As.
@@ -55,12 +81,13 @@ func (es Errors) Unwrap() []error {
 	return errs
 }
 
-// orNil sorts the mistakes and returns nil when there are none: the files in
-// the order in which they were read, then by line.
+// orNil sorts the mistakes, each once, and returns nil when there are none: the
+// files in the order in which they were read, then by line.
 func (es Errors) orNil() error {
 	if len(es) == 0 {
 		return nil
 	}
+	es = es.once()
 	order := map[string]int{}
 	for _, e := range es {
 		if _, ok := order[e.File]; !ok {

@@ -202,9 +202,9 @@ func readWorkflows(t *table) []string {
 		return nil
 	}
 	var list []string
-	if _, isList := v.([]any); isList {
+	if items, isList := v.([]any); isList {
 		list = t.textList("workflow", v, nil)
-		if len(list) == 0 {
+		if len(items) == 0 {
 			t.refuse("workflow", "is an empty list, which matches nothing; name a workflow, or remove the key to match all")
 		}
 	} else if s, ok := t.expanded("workflow", v); ok {
@@ -425,8 +425,8 @@ func covers(a, b reconcile.Match) bool {
 // matchLine returns the line and path of a match key, wherever it was written.
 func (o origin) matchLine(key string) (line int, path string) {
 	for _, p := range []string{join(join(o.path, "match"), key), join(o.path, key)} {
-		if n, ok := o.src.lines[p]; ok {
-			return n, p
+		if o.src.has(p) {
+			return o.src.line(p), p
 		}
 	}
 	return o.line, o.path

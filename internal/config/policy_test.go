@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,46 @@ func TestYAMLForms(t *testing.T) {
 	c := mustLoad(t, map[string]string{"reconcile.toml": `policy_files = ["p.yaml"]`, "p.yaml": "# nothing yet\n"})
 	if len(c.Policies.List) != 0 || len(c.Warnings) != 1 || c.Warnings[0] != "p.yaml: holds no policy" {
 		t.Errorf("an empty file: got %d policies, warnings %q", len(c.Policies.List), c.Warnings)
+	}
+}
+
+func TestMistakesAreSaidOnce(t *testing.T) {
+	many := func(alias string, n int) string { return "[" + strings.TrimSuffix(strings.Repeat(alias+", ", n), ", ") + "]" }
+	cases := map[string]struct {
+		files map[string]string
+		want  []string // all that is printed; "…" stands for anything between
+	}{
+		"under an alias that is used many times": {map[string]string{"reconcile.toml": `policy_files = ["p.yaml"]`,
+			"p.yaml": "match: {step: &s {b: 1, b: 2}}\nworkflow: " + many("*s", 40)}, []string{
+			"p.yaml:1: match.step.b: stands twice (first on line 1); remove one",
+			"p.yaml:1: match.step: is a table; write text in quotes",
+			"p.yaml:2: workflow.0: is a table; write text in quotes", "…",
+			"p.yaml:2: workflow.39: is a table; write text in quotes"}},
+		"two on one line are two": {map[string]string{"reconcile.toml": `[[policy]]
+settle = { for = 5, every = 5 }`}, []string{"reconcile.toml:2: policy.0.settle.for: 5 has no unit; …", "reconcile.toml:2: policy.0.settle.every: 5 has no unit; …"}},
+		"more than anybody reads are counted": {map[string]string{"reconcile.toml": strings.Repeat("[[policy]]\nrepeats = 1\n", 60)}, []string{
+			"reconcile.toml:2: policy.0.repeats: is a number; write true or false", "…",
+			"reconcile.toml:100: policy.49.repeats: is a number; write true or false", "and 10 more; mend these first"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			write(t, c.files)
+			_, err := Load("reconcile.toml", environ())
+			if err == nil {
+				t.Fatal("no mistake")
+			}
+			parts := strings.Split(regexp.QuoteMeta(strings.Join(c.want, "\n")), "…")
+			if got := err.Error(); !regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "$").MatchString(got) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(c.want, "\n"))
+			}
+			if n := strings.Count(err.Error(), "stands twice"); n > 1 {
+				t.Errorf("said %d times", n)
+			}
+		})
+	}
+	// What the file does not mention has no place of its own.
+	missing := Errors{{File: "f", Line: 1, Path: "lookup.match", Message: "missing"}, {File: "f", Line: 1, Path: "read.match", Message: "missing"}}
+	if got := missing.orNil().Error(); got != "f:1: lookup.match: missing\nf:1: read.match: missing" {
+		t.Errorf("got %q", got)
 	}
 }

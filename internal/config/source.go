@@ -19,21 +19,30 @@ import (
 // line where each of them stands. Both forms come to the same shape, so that
 // one reader checks both.
 type source struct {
-	name  string         // as shown to people
-	root  map[string]any // string, int64, float64, bool, []any, map[string]any; nil for a YAML null
-	lines map[string]int // dotted path -> line; a list's items are numbered from 0
+	name  string           // as shown to people
+	root  map[string]any   // string, int64, float64, bool, []any, map[string]any; nil for a YAML null
+	lines map[string]place // by dotted path; a list's items are numbered from 0
 }
 
-// line returns the line of a path, else of the nearest thing around it.
-func (s *source) line(path string) int {
-	for path != "" {
-		if n, ok := s.lines[path]; ok {
-			return n
-		}
-		path = path[:max(0, strings.LastIndexByte(path, '.'))]
+// place is where a value stands, both counted from 1; 0 is not known.
+type place struct{ line, column int }
+
+// place returns the place of a path, else the line alone of the nearest thing
+// around it.
+func (s *source) place(path string) place {
+	if p, ok := s.lines[path]; ok {
+		return p
 	}
-	return s.lines[""]
+	for path != "" {
+		path = path[:max(0, strings.LastIndexByte(path, '.'))]
+		if p, ok := s.lines[path]; ok {
+			return place{line: p.line}
+		}
+	}
+	return place{}
 }
+
+func (s *source) line(path string) int { return s.place(path).line }
 
 // has says whether the file mentions a path.
 func (s *source) has(path string) bool {
@@ -41,10 +50,10 @@ func (s *source) has(path string) bool {
 	return ok
 }
 
-// mark keeps the first line on which a path is mentioned.
-func (s *source) mark(path string, line int) {
+// mark keeps the first place where a path is mentioned.
+func (s *source) mark(path string, at place) {
 	if _, ok := s.lines[path]; !ok {
-		s.lines[path] = line
+		s.lines[path] = at
 	}
 }
 
@@ -63,7 +72,7 @@ var utf8BOM = []byte("\xef\xbb\xbf")
 // parser cannot go on after it.
 func readTOML(name string, data []byte) (*source, *FieldError) {
 	data = bytes.TrimPrefix(data, utf8BOM)
-	s := &source{name: name, root: map[string]any{}, lines: map[string]int{"": 1}}
+	s := &source{name: name, root: map[string]any{}, lines: map[string]place{"": {1, 1}}}
 	if err := toml.Unmarshal(data, &s.root); err != nil {
 		fe := &FieldError{File: name, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 		// Only the message: the excerpt that the parser offers may show a
@@ -85,7 +94,15 @@ func (s *source) indexTOML(data []byte) {
 			ends = append(ends, i)
 		}
 	}
-	lineOf := func(n *unstable.Node) int { return sort.SearchInts(ends, int(n.Raw.Offset)) + 1 }
+	placeOf := func(n *unstable.Node) place {
+		offset := int(n.Raw.Offset)
+		before := sort.SearchInts(ends, offset) // line ends before it
+		begins := 0
+		if before > 0 {
+			begins = ends[before-1] + 1
+		}
+		return place{before + 1, offset - begins + 1}
+	}
 
 	last := map[string]int{} // path of a [[list]] -> number of its present item
 
@@ -94,9 +111,9 @@ func (s *source) indexTOML(data []byte) {
 	header := func(n *unstable.Node) string {
 		path := ""
 		for it := n.Key(); it.Next(); {
-			part, line := it.Node(), lineOf(it.Node())
+			part, at := it.Node(), placeOf(it.Node())
 			path = join(path, string(part.Data))
-			s.mark(path, line)
+			s.mark(path, at)
 			if it.IsLast() && n.Kind == unstable.ArrayTable {
 				i, seen := last[path]
 				if seen {
@@ -104,7 +121,7 @@ func (s *source) indexTOML(data []byte) {
 				}
 				last[path] = i
 				path = join(path, strconv.Itoa(i))
-				s.mark(path, line)
+				s.mark(path, at)
 			} else if i, ok := last[path]; ok {
 				path = join(path, strconv.Itoa(i))
 			}
@@ -112,17 +129,17 @@ func (s *source) indexTOML(data []byte) {
 		return path
 	}
 
-	var value func(path string, n *unstable.Node, line int)
+	var value func(path string, n *unstable.Node, at place)
 	keyValue := func(path string, n *unstable.Node) {
-		line := 0
+		var at place
 		for it := n.Key(); it.Next(); {
-			line = lineOf(it.Node())
+			at = placeOf(it.Node())
 			path = join(path, string(it.Node().Data))
-			s.mark(path, line)
+			s.mark(path, at)
 		}
-		value(path, n.Value(), line)
+		value(path, n.Value(), at)
 	}
-	value = func(path string, n *unstable.Node, line int) {
+	value = func(path string, n *unstable.Node, at place) {
 		switch n.Kind {
 		case unstable.InlineTable:
 			for it := n.Children(); it.Next(); {
@@ -134,10 +151,10 @@ func (s *source) indexTOML(data []byte) {
 				item := join(path, strconv.Itoa(i))
 				// A list within a list has no place of its own.
 				if it.Node().Raw.Length > 0 {
-					line = lineOf(it.Node())
+					at = placeOf(it.Node())
 				}
-				s.mark(item, line)
-				value(item, it.Node(), line)
+				s.mark(item, at)
+				value(item, it.Node(), at)
 			}
 		}
 	}
@@ -176,7 +193,7 @@ func readYAML(name string, data []byte) ([]*source, Errors) {
 			}
 			return sources, append(errs, fe)
 		}
-		c := yamlReader{s: &source{name: name, lines: map[string]int{}}}
+		c := yamlReader{s: &source{name: name, lines: map[string]place{}}}
 		root := c.value("", &doc, 0)
 		errs = append(errs, c.errs...)
 		switch m := root.(type) {
@@ -205,15 +222,17 @@ const (
 	yamlDepth = 50
 )
 
-func (r *yamlReader) fail(line int, path, format string, args ...any) {
-	r.errs = append(r.errs, &FieldError{File: r.s.name, Line: line, Path: path, Message: fmt.Sprintf(format, args...)})
+func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
+
+func (r *yamlReader) fail(n *yaml.Node, path, format string, args ...any) {
+	r.errs = append(r.errs, &FieldError{File: r.s.name, Line: n.Line, Column: n.Column, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *yamlReader) value(path string, n *yaml.Node, depth int) any {
 	r.nodes++
 	if r.nodes > yamlNodes || depth > yamlDepth {
 		if r.nodes <= yamlNodes || r.nodes == yamlNodes+1 {
-			r.fail(n.Line, "", "too many values, or nested too deep; write the policy without anchors")
+			r.fail(n, "", "too many values, or nested too deep; write the policy without anchors")
 		}
 		return nil
 	}
@@ -223,34 +242,34 @@ func (r *yamlReader) value(path string, n *yaml.Node, depth int) any {
 	case yaml.AliasNode:
 		return r.value(path, n.Alias, depth+1)
 	case yaml.MappingNode:
-		r.s.mark(path, n.Line)
+		r.s.mark(path, placeOf(n))
 		m := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
 			if k.Kind != yaml.ScalarNode {
-				r.fail(k.Line, path, "a key is a list or a table; write a word")
+				r.fail(k, path, "a key is a list or a table; write a word")
 				continue
 			}
 			sub := join(path, k.Value)
 			if _, twice := m[k.Value]; twice {
-				r.fail(k.Line, sub, "stands twice (first on line %d); remove one", r.s.line(sub))
+				r.fail(k, sub, "stands twice (first on line %d); remove one", r.s.line(sub))
 				continue
 			}
-			r.s.mark(sub, k.Line)
+			r.s.mark(sub, placeOf(k))
 			m[k.Value] = r.value(sub, n.Content[i+1], depth+1)
 		}
 		return m
 	case yaml.SequenceNode:
-		r.s.mark(path, n.Line)
+		r.s.mark(path, placeOf(n))
 		list := make([]any, len(n.Content))
 		for i, c := range n.Content {
 			item := join(path, strconv.Itoa(i))
-			r.s.mark(item, c.Line)
+			r.s.mark(item, placeOf(c))
 			list[i] = r.value(item, c, depth+1)
 		}
 		return list
 	}
-	r.s.mark(path, n.Line)
+	r.s.mark(path, placeOf(n))
 	return yamlScalar(n)
 }
 

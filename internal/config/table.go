@@ -83,7 +83,8 @@ func (t *table) has(key string) bool { return t.m[key] != nil }
 // refuse reports a mistake in the value of a key.
 func (t *table) refuse(key, format string, args ...any) {
 	path := join(t.path, key)
-	t.r.errs = append(t.r.errs, &FieldError{File: t.src.name, Line: t.src.line(path), Path: path, Message: fmt.Sprintf(format, args...)})
+	at := t.src.place(path)
+	t.r.errs = append(t.r.errs, &FieldError{File: t.src.name, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // note keeps a resolved value for Describe.
