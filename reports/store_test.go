@@ -164,6 +164,55 @@ func TestAPastWeekStaysAsItWas(t *testing.T) {
 
 // One root cause under several wrappers and with numbers in it is one reason,
 // counted per workflow version (F01, F04).
+// What stands for a span that a restore has lost is no attempt: nobody knows
+// that anything was sent.
+func TestRecoveryCountsNoAttemptsThatNobodyKnowsOf(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		b.now = day(17)
+		b.failed(t, "again", "7", "timeout")
+		b.failed(t, "once", "7", "timeout")
+		b.record(t, ledger.Record{ActionKey: "meant", Workflow: "lead-intake", WorkflowVersion: "7", Connector: "crm", Operation: "contact.create"},
+			func(rec ledger.Record) ledger.Recording {
+				e := ledger.Entry{ActionKey: rec.ActionKey, Workflow: rec.Workflow, WorkflowVersion: rec.WorkflowVersion, Connector: rec.Connector,
+					Operation: rec.Operation, ProviderKey: rec.ActionKey, Owner: "revops", Effect: ledger.EffectNotDone}
+				return ledger.Recording{Verdict: ledger.RecordedNew, Entry: ledger.Reopen(e, "intent", b.now)}
+			})
+		b.now = b.now.Add(time.Hour)
+		if n, err := b.Unsettle(t.Context(), "restored", true, time.Minute); err != nil || n != 3 {
+			t.Fatal(n, err)
+		}
+		b.now = b.now.Add(time.Hour)
+		found := func(e ledger.Entry) ledger.Entry {
+			return ledger.Settle(e, ledger.OutcomeApplied, ledger.ByLook, "found", b.now)
+		}
+		b.change(t, "once", found)
+		b.change(t, "meant", found)
+		b.change(t, "again", found, ledger.Attempt{AttemptID: "a2", Ours: true, Status: ledger.AttemptOK, Effect: ledger.EffectDone})
+		p := reports.Params{Since: day(16), Until: day(18), Now: day(18)}
+		for _, when := range []string{"as they stand", "as they stood"} {
+			if when == "as they stood" {
+				b.now, p.Now = day(20), day(20)
+				for _, key := range []string{"again", "once", "meant"} {
+					b.change(t, key, func(e ledger.Entry) ledger.Entry { e.Owner = "ada"; return e })
+				}
+			}
+			r, err := reports.Recovery(t.Context(), b, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]any{}
+			for i, c := range r.Columns {
+				got[c.Name] = r.Rows[0][i]
+			}
+			for name, want := range map[string]int{"entries": 3, "tried": 2, "initial_failed": 2, "retried": 1, "recovered": 1, "applied": 3, "attempts": 3} {
+				if got[name] != want {
+					t.Errorf("%s: %s is %v, want %d", when, name, got[name], want)
+				}
+			}
+		}
+	})
+}
+
 func TestReasonsByVersion(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
 		b.now = day(17)

@@ -190,6 +190,13 @@ percentile_disc(0.95) WITHIN GROUP (ORDER BY g.settle_in)
 -- fragment: settle p95 (sqlite)
 min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 95 THEN g.settle_in END)
 
+-- fragment: a lost
+-- Stands for what a ledger that was put back may have lost: no attempt that anybody knows of.
+a.ours = 1 AND substr(a.attempt_id, 1, 11) = 'generation-'
+
+-- fragment: f lost
+f.ours = 1 AND substr(f.attempt_id, 1, 11) = 'generation-'
+
 -- name: recovery_counts
 -- Entries received in the window, as they stood at the moment: those unchanged
 -- since, then the others. What a row of history says does not change any more;
@@ -198,7 +205,9 @@ min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 95 THEN g.settle_in END)
 -- most; it has none where its first report settled it, or an export brought it.
 WITH stood AS (
   SELECT BY_COLUMNS e.id AS id, e.received_at AS received_at, e.class AS class, e.outcome AS outcome, e.state AS state,
-         e.attempts AS tries
+         -- Looked for only where there is one: a ledger begins with generation 1.
+         CASE WHEN e.attempts = 0 OR (SELECT m.value FROM meta AS m WHERE m.name = 'generation') = '1' THEN e.attempts
+              ELSE e.attempts - (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id AND {a lost}) END AS tries
     FROM entry AS e
    WHERE e.received_at >= :since AND e.received_at < :until
      AND e.last_activity_at >= :since AND e.last_activity_at <= :as_of
@@ -206,7 +215,7 @@ WITH stood AS (
    UNION ALL
   SELECT BY_THEN e.id AS id, e.received_at AS received_at, COALESCE(h.class, e.class) AS class, COALESCE(h.outcome, e.outcome) AS outcome,
          COALESCE(h.to_state, e.state) AS state,
-         (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id AND a.received_at <= :as_of) AS tries
+         (SELECT count(*) FROM attempt AS a WHERE a.entry_id = e.id AND a.received_at <= :as_of AND NOT ({a lost})) AS tries
     FROM entry AS e
     LEFT JOIN {as it stood}
    WHERE e.received_at >= :since AND e.received_at < :until
@@ -226,7 +235,7 @@ WITH stood AS (
          s.at AS settled_at,
          CASE WHEN substr(s.reason, 1, 5) = 'found' OR substr(s.reason, 1, 8) = 'reversed' THEN 1 ELSE 0 END AS by_look
     FROM stood AS g
-    LEFT JOIN attempt AS f ON f.entry_id = g.id AND f.attempt_no = 1
+    LEFT JOIN attempt AS f ON f.entry_id = g.id AND f.attempt_no = 1 AND NOT ({f lost})
     LEFT JOIN history AS s ON s.entry_id = g.id AND s.to_state = 'settled' AND s.from_state NOT IN ('', 'settled') AND s.at <= :as_of
 ), counted AS (
   SELECT BY_NAMES g.outcome, g.tries, g.tried, g.failed, g.settle_in,
