@@ -516,7 +516,8 @@ func reportedAttempt(e ledger.Entry, ra ledger.RecordAttempt, s Setting, cl conn
 // was made. Where one of them says "not done" and the other cannot say, "not
 // done" is proof no longer: the effect is unknown, whichever came first, and
 // both stay readable in the attempt's rule. Only a report that gives the effect
-// itself, or a look, knows better than that.
+// itself, or a look, knows better than that. What is said in the rule already
+// is no news, so that the same reports once more change nothing.
 func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed bool) {
 	known := func(a ledger.Attempt) bool { return a.Effect != ledger.EffectUnknown }
 	m = old
@@ -528,7 +529,7 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	begun := old.Status == ledger.AttemptStarted
 	// A success without its proof, after looks proved absence, is news: it is
 	// looked at once more.
-	claimed := knowledge(old) == knowsByLook && rep.Status == ledger.AttemptOK && old.Status != ledger.AttemptOK
+	claimed := knowledge(old) == knowsByLook && rep.Status == ledger.AttemptOK && old.Status != ledger.AttemptOK && !known(rep)
 	contradicted := contradict(old, rep)
 	switch {
 	case rep.Status == ledger.AttemptStarted:
@@ -554,16 +555,21 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	if !old.StartedAt.IsZero() {
 		m.StartedAt = old.StartedAt
 	}
+	_, also := ledger.SplitRule(old.Rule)
 	switch {
 	case contradicted:
 		m.Rule = ledger.JoinRule(m.Rule, inShort(old))
 		m.SendBy = later(old.SendBy, rep.SendBy)
 	case claimed:
+		m.Rule = ledger.JoinRule(ruleClaimed, cmp.Or(also, "a look found nothing"))
 	case !begun && !old.SendBy.IsZero():
 		m.SendBy = old.SendBy // it was over when that was reported
 	}
 	if gaveUp {
 		m.SendBy = later(m.SendBy, rep.SendBy)
+	}
+	if also != "" && knowledge(old) == knowledge(rep) {
+		m.Rule = ledger.JoinRule(m.Rule, also) // in doubt for this reason still, which is no news when it is told again
 	}
 	if m.RemoteID == "" {
 		m.RemoteID = old.RemoteID
@@ -577,6 +583,10 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 	return m, true, true
 }
 
+// ruleClaimed is the rule of a success without its proof, reported after looks
+// proved absence: only a look, or a success with its proof, knows better.
+const ruleClaimed = "ok, after a look"
+
 // How well an attempt's effect is known, by what says so: the better one holds,
 // so that it does not matter in which order reports come.
 const (
@@ -584,7 +594,7 @@ const (
 	knowsNotDone             // what it ended with did nothing
 	knowsUnknown             // what it ended with does not tell
 	knowsNotDoneGiven        // the report says so itself
-	knowsUnknownGiven        // likewise; or a look saw something that is not finished
+	knowsUnknownGiven        // likewise; or a look saw something that is not finished, or has to be made again
 	knowsByLook              // absence was proven, or the system refused it
 	knowsDone
 )
@@ -601,7 +611,7 @@ func knowledge(a ledger.Attempt) int {
 		return knowsNotDoneGiven
 	case notDone:
 		return knowsNotDone
-	case given, looked:
+	case given, looked, rule == ruleClaimed:
 		return knowsUnknownGiven
 	case a.Status == ledger.AttemptStarted, a.Status == ledger.AttemptUnknown && a.Class == ledger.ClassNone:
 		return knowsNothing

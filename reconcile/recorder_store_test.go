@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
@@ -106,5 +108,41 @@ func TestExportMovesALedger(t *testing.T) {
 				t.Errorf("%s: payload %q", rec.ActionKey, b.Entry.Payload)
 			}
 		}
+	})
+}
+
+// What is recorded again, after any reports of the same attempts, is nothing new,
+// as the ledger kept it.
+func TestRecordedAgainIsUnchanged(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func(*fakeClock) ledger.Store) {
+		s := open(newClock())
+		r := &reconcile.Recorder{Policies: reconcile.Policies{List: []reconcile.Policy{sending()}, Version: "p1"}, Actor: "import"}
+		attempt := rapid.Custom(func(rt *rapid.T) ledger.RecordAttempt {
+			return ledger.RecordAttempt{Sends: 1,
+				AttemptID:  rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "id"),
+				StartedAt:  start.Add(time.Duration(rapid.IntRange(-9, 9).Draw(rt, "start")) * time.Minute),
+				Status:     rapid.SampledFrom([]ledger.AttemptStatus{"ok", "error", "error", "unknown", "started"}).Draw(rt, "status"),
+				HTTPStatus: rapid.SampledFrom([]int{0, 400, 429, 504}).Draw(rt, "http"),
+				RemoteID:   rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(rt, "remote"),
+				Effect:     rapid.SampledFrom([]ledger.Effect{"", "", "", "not_done", "unknown"}).Draw(rt, "effect"),
+			}
+		})
+		n := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			n++
+			for range rapid.IntRange(1, 3).Draw(rt, "records") {
+				rec := ledger.Record{ActionKey: fmt.Sprintf("again%d:s", n), Workflow: "w", Connector: "billing", Operation: "invoice.create", OccurredAt: start,
+					Attempts: rapid.SliceOfN(attempt, 1, 3).Draw(rt, "attempts")}
+				for i := range 2 {
+					got, err := s.Record(t.Context(), []ledger.Record{rec}, r.Decide)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					if i == 1 && got[0].Verdict != ledger.RecordedUnchanged {
+						rt.Fatalf("recorded again: %s %v", got[0].Verdict, got[0].Errors)
+					}
+				}
+			}
+		})
 	})
 }

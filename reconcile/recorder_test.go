@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -449,6 +450,58 @@ func TestReportsOfOneAttemptInAnyOrder(t *testing.T) {
 	})
 }
 
+// A record may name an attempt more than once, with different results. What it
+// makes of the attempt, from wherever that stood, stays when it comes again.
+func TestResultsOfOneAttemptAgain(t *testing.T) {
+	one := func(s ledger.AttemptStatus, httpStatus int) ledger.RecordAttempt {
+		return ledger.RecordAttempt{AttemptID: "a", Status: s, HTTPStatus: httpStatus, Sends: 1}
+	}
+	looks := map[string]ledger.Effect{"no look": "", "found by a look": ledger.EffectDone, "seen pending": ledger.EffectUnknown, "proven absent": ledger.EffectNotDone}
+	again := func(fatal func(string, ...any), op connectors.Operation, before []ledger.RecordAttempt, look string, results []ledger.RecordAttempt) {
+		var as []ledger.Attempt
+		take := func(l []ledger.RecordAttempt) []ledger.Attempt {
+			n := news{}
+			as = n.attempts(ledger.Entry{}, as, ledger.Record{Attempts: l}, Setting{Op: op, Now: at(time.Hour)}, nil, &ledger.Recording{})
+			return n.changed
+		}
+		take(before)
+		if unknown := allUnknown(as); looks[look] != "" && len(unknown) > 0 {
+			as, _ = mark(as, unknown, looks[look], "", ruleLook+look)
+		}
+		take(results)
+		first := slices.Clone(as)
+		if changed := take(results); len(changed) > 0 {
+			fatal("%v, %s, then %v: %+v\nagain: %+v", before, look, results, first, as)
+		}
+	}
+	needsID := connectors.Operation{Name: "invoice.create", CanSend: true, SendNeedsID: true}
+	for name, c := range map[string]struct {
+		before  []ledger.RecordAttempt
+		look    string
+		results []ledger.RecordAttempt
+	}{
+		"in doubt, then a success without proof and the refusal that cast the doubt": {
+			[]ledger.RecordAttempt{one("error", 0)}, "no look", []ledger.RecordAttempt{one("error", 400), one("ok", 0)}},
+		"proven absent, then a refusal and a success without proof": {
+			[]ledger.RecordAttempt{one("error", 504)}, "proven absent", []ledger.RecordAttempt{one("error", 400), one("ok", 0)}},
+		"begun and proven absent, then a success without proof and a refusal": {
+			[]ledger.RecordAttempt{one("started", 0)}, "proven absent", []ledger.RecordAttempt{one("ok", 0), one("error", 400)}},
+	} {
+		t.Run(name, func(t *testing.T) { again(t.Fatalf, needsID, c.before, c.look, c.results) })
+	}
+	t.Run("any", rapid.MakeCheck(func(rt *rapid.T) {
+		op := needsID
+		op.SendNeedsID = rapid.Bool().Draw(rt, "needs_id")
+		draw := rapid.Custom(func(rt *rapid.T) ledger.RecordAttempt {
+			a := drawAttempt(rt)
+			a.AttemptID = "a"
+			return a
+		})
+		again(rt.Fatalf, op, rapid.SliceOfN(draw, 0, 2).Draw(rt, "before"),
+			rapid.SampledFrom(slices.Sorted(maps.Keys(looks))).Draw(rt, "look"), rapid.SliceOfN(draw, 1, 4).Draw(rt, "results"))
+	}))
+}
+
 func TestRecorderRestores(t *testing.T) {
 	for name, members := range map[string][]string{
 		"ambiguous": {timeoutA1}, "retryable": {limitedA1}, "escalated": {invalidA1}, "settled with a flag": {attemptsOf("1", "2")}, "in flight": {""},
@@ -507,6 +560,22 @@ func TestRestoreOfAReadyEntryIsClearedAnew(t *testing.T) {
 	}
 }
 
+// drawAttempt is any attempt of four that a record may report.
+func drawAttempt(rt *rapid.T) ledger.RecordAttempt {
+	return ledger.RecordAttempt{
+		AttemptID:  rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "id"),
+		StartedAt:  at(time.Duration(rapid.IntRange(-100, 100).Draw(rt, "start")) * time.Minute),
+		Status:     rapid.SampledFrom([]ledger.AttemptStatus{"ok", "error", "unknown", "started"}).Draw(rt, "status"),
+		HTTPStatus: rapid.SampledFrom([]int{0, 200, 400, 401, 409, 429, 500, 504}).Draw(rt, "http"),
+		RemoteID:   rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(rt, "remote"),
+		Effect:     rapid.SampledFrom([]ledger.Effect{"", "", "", "not_done", "unknown", "done"}).Draw(rt, "effect"),
+		RetryAfter: rapid.SampledFrom([]string{"", "60", "99999999999999999999"}).Draw(rt, "retry_after"),
+		Sends:      rapid.SampledFrom([]int{1, 1, 1, 0, 2}).Draw(rt, "sends"),
+		Final:      rapid.IntRange(0, 5).Draw(rt, "final") == 0,
+		SendBy:     rapid.SampledFrom([]time.Time{{}, {}, at(time.Minute), at(2 * time.Hour)}).Draw(rt, "send_by"),
+	}
+}
+
 // Whatever is reported, in whatever order: settled stays settled, nothing is
 // tried again while the effect is unknown, every change is legal, and the same
 // record twice is nothing new.
@@ -527,17 +596,7 @@ func TestRecorderSequences(t *testing.T) {
 				rec.Driver = DriverPlatform
 			}
 			for range rapid.IntRange(0, 3).Draw(rt, "attempts") {
-				rec.Attempts = append(rec.Attempts, ledger.RecordAttempt{
-					AttemptID:  rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "id"),
-					StartedAt:  at(time.Duration(rapid.IntRange(-100, 100).Draw(rt, "start")) * time.Minute),
-					Status:     rapid.SampledFrom([]ledger.AttemptStatus{"ok", "error", "unknown", "started"}).Draw(rt, "status"),
-					HTTPStatus: rapid.SampledFrom([]int{0, 200, 400, 401, 409, 429, 500, 504}).Draw(rt, "http"),
-					RemoteID:   rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(rt, "remote"),
-					Effect:     rapid.SampledFrom([]ledger.Effect{"", "", "", "not_done", "unknown", "done"}).Draw(rt, "effect"),
-					RetryAfter: rapid.SampledFrom([]string{"", "60", "99999999999999999999"}).Draw(rt, "retry_after"),
-					Sends:      rapid.SampledFrom([]int{1, 1, 1, 0, 2}).Draw(rt, "sends"),
-					Final:      rapid.IntRange(0, 5).Draw(rt, "final") == 0,
-				})
+				rec.Attempts = append(rec.Attempts, drawAttempt(rt))
 			}
 			before := d.cur
 			got := d.take(r.Decide(d.cur, rec, d.now))
