@@ -224,6 +224,7 @@ func (d *definition) operationBlocks(t *table, op *operation, timeout time.Durat
 	if lookupTable != nil {
 		op.lookup = d.block(lookupTable, names("from", "until", "page"), timeout)
 		op.lookup.batch = d.batch(lookupTable, names("from", "until", "page", "each", "tag"), timeout)
+		op.lookup.checkMargin(lookupTable)
 	}
 	if rt := t.table("read"); rt != nil {
 		rt.noAbsence("a direct read")
@@ -238,6 +239,7 @@ func (d *definition) operationBlocks(t *table, op *operation, timeout time.Durat
 		at = d.inherit(lookupTable, at)
 		b := d.block(at, names("from", "until", "page"), timeout)
 		b.batch = d.batch(at, names("from", "until", "page", "each", "tag"), timeout)
+		b.checkMargin(at)
 		op.absence = append(op.absence, b)
 	}
 	if tt := t.table("twin"); tt != nil {
@@ -324,6 +326,9 @@ func (t *table) noAbsence(what string) {
 			t.fail(key, "%s proves no absence; write it in lookup or absence", what)
 		}
 	}
+	if bt, ok := t.m["batch"].(map[string]any); ok {
+		t.p.table(t.at("batch"), bt).noAbsence(what)
+	}
 }
 
 // negatives sets how long an empty answer proves nothing: by the blocks whose
@@ -403,7 +408,12 @@ func (d *definition) comparisons(t *table, key string) []comparison {
 			continue
 		}
 		c.payload = strings.Split(resolved, ".")
-		if _, isTable := v.(map[string]any); isTable {
+		_, isTable := v.(map[string]any)
+		if own := []string{"changed", "carries"}; !isTable && slices.Contains(own, name) && !t.has(name) {
+			ct.fail(name, "is a member of the payload here, not the operation's %s; write %s beside %s, or, where the payload has such a member, %s = { path = \"…\" }",
+				name, name, key, name)
+		}
+		if isTable {
 			one := ct.table(name)
 			c.record = d.selector(one, "path")
 			if !one.has("path") {
@@ -478,9 +488,6 @@ func (d *definition) question(t *table, allowed []string, timeout time.Duration)
 // block reads a question.
 func (d *definition) block(t *table, allowed []string, timeout time.Duration) *block {
 	b := &block{req: d.question(t, allowed, timeout)}
-	if t.has("max_text") && !t.has("batch") {
-		t.fail("max_text", "limits {each}; it goes with a batch")
-	}
 	d.answerKeys(t, b)
 	t.raw("batch")
 	t.finish()
@@ -506,6 +513,9 @@ func (d *definition) answerKeys(t *table, b *block) {
 	if t.has("margin") && !b.scan && !t.has("batch") {
 		t.fail("margin", "goes with {from} and {until} in the request")
 	}
+	if t.has("answered") && !t.has("items") && !t.has("replies") && !t.has("batch") {
+		t.fail("answered", "tells an empty list from no list; it goes with items")
+	}
 	b.pages = d.pages(t)
 	if len(b.match) == 0 && !t.has("match") {
 		why := "so that a record can show whose it is"
@@ -513,6 +523,13 @@ func (d *definition) answerKeys(t *table, b *block) {
 			why = "the body is the record, and must show our key too"
 		}
 		t.fail("match", "missing; write the path of our key in a record (%s)", why)
+	}
+}
+
+// checkMargin refuses a margin where neither a block nor its batch is a scan.
+func (b *block) checkMargin(t *table) {
+	if t.has("margin") && b.batch != nil && !b.scan && !b.batch.scan {
+		t.fail("margin", "goes with {from} and {until} in the request")
 	}
 }
 
@@ -607,6 +624,12 @@ func (d *definition) batch(parent *table, allowed []string, timeout time.Duratio
 	t.finish()
 	d.checkPages(t, &b.block)
 
+	if t.has("max_text") && b.each == nil && !t.has("each") {
+		t.fail("max_text", "limits {each}, and there is none; take it out")
+	}
+	if b.hasJoin && b.scan {
+		t.fail("join", "joins what each key looks like, and a scan asks for no keys; take it out")
+	}
 	eachHoles := b.each.holes()
 	uses := b.req.uses("each")
 	usesTag := slices.ContainsFunc(eachHoles, func(h *placeholder) bool { return h.name == "tag" })
@@ -682,6 +705,9 @@ func (d *definition) send(t *table, timeout time.Duration) *sendBlock {
 	s := &sendBlock{req: d.request(t, names("idempotency_key"), timeout)}
 	s.id = d.selector(t, "id")
 	s.empty = d.statusList(t, "empty")
+	if t.has("empty") && !t.has("id") {
+		t.fail("empty", "names answers that need no id, and without id none needs one; take it out, or add id")
+	}
 	if t.has("takes") {
 		s.takes = d.strings(t, "takes")
 	}
@@ -731,6 +757,9 @@ func (d *definition) check(t *table, timeout time.Duration) *checkBlock {
 	c := &checkBlock{req: d.question(t, names("owner"), timeout)}
 	c.channel = t.strOr("channel", "")
 	c.items, c.answered = d.selector(t, "items"), d.selector(t, "answered")
+	if t.has("answered") && !t.has("items") {
+		t.fail("answered", "tells an empty list from no list; it goes with items")
+	}
 	c.match = d.selectors(t, "match")
 	c.gone, c.merged = d.selector(t, "gone"), d.selector(t, "merged")
 	c.none = t.verdict("none")

@@ -244,6 +244,13 @@ func (d *definition) body(t *table, r *request, allowed []string) {
 		t.fail(key, "of a body that is one text nothing can be left out; take the ? out, or use json or variables")
 	}
 	r.contentType = t.strOr("content_type", "")
+	// A send without a body of its own sends the stored one, whatever that is.
+	if given == 0 && t.has("content_type") && !slices.Contains(allowed, "idempotency_key") {
+		t.fail("content_type", "says what a body is, and there is none; take it out")
+	}
+	if t.has("max_text") && !t.has("batch") && !slices.Contains(allowed, "each") {
+		t.fail("max_text", "limits {each}; it goes with a batch")
+	}
 	if given > 1 {
 		t.p.add(t.path, "more than one of json, form, text and graphql; keep one")
 	}

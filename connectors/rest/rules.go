@@ -13,6 +13,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/connectors/httpclient"
+	"github.com/recovery-ledger/reconcile/internal/zone"
 )
 
 // purpose is what a call is made for; rules may hold for some only.
@@ -158,15 +159,15 @@ func (d *definition) statusList(t *table, key string) []int {
 }
 
 func (d *definition) waitRule(t *table) *waitRule {
-	zone := time.UTC
+	in := time.UTC
 	if name, ok := t.str("zone"); ok {
 		name, err := d.constant(name, nil)
 		if err == nil {
-			zone, err = time.LoadLocation(name)
+			in, err = zone.Load(name)
 		}
 		if err != nil {
-			t.fail("zone", "is no time zone; write one such as %q", "Europe/Berlin")
-			zone = time.UTC
+			t.fail("zone", "%v", err)
+			in = time.UTC
 		}
 		if t.m["wait"] != "midnight" {
 			t.fail("zone", "only goes with wait = %q", "midnight")
@@ -177,7 +178,7 @@ func (d *definition) waitRule(t *table) *waitRule {
 	case !ok:
 		return nil
 	case v == "midnight":
-		return &waitRule{midnight: zone}
+		return &waitRule{midnight: in}
 	}
 	if _, isTable := v.(map[string]any); isTable {
 		wt := t.table("wait")
@@ -327,11 +328,20 @@ func (d *definition) rateHeaders(t *table) []rateHeader {
 		if !rt.has("reset") && !rt.has("refill") && !rt.has("like") && !rt.has("per") {
 			rt.fail("reset", "missing; say when the limit is lifted, how fast it refills, or how long its window is: reset, refill and need, or per")
 		}
+		names := func(key string) bool {
+			return rt.has(key) || h.like != nil && slices.Contains(h.like.SubexpNames(), key) || rt.has("like") && h.like == nil
+		}
+		if rt.has("unit") && !names("reset") {
+			rt.fail("unit", "is that of reset; say where that stands, or take it out")
+		}
+		if rt.has("used") && !names("limit") {
+			rt.fail("used", "says nothing without limit; add it, or take this out")
+		}
 		if rt.has("per") && !rt.has("like") && !rt.has("remaining") && !rt.has("used") {
 			rt.fail("per", "goes with remaining, or with limit and used")
 		}
 		h.reserve = rt.share("reserve", defaultReserve)
-		if rt.has("reserve") && h.limit == nil && !rt.has("limit") && (h.like == nil || !slices.Contains(h.like.SubexpNames(), "limit")) {
+		if rt.has("reserve") && !names("limit") {
 			rt.fail("reserve", "is a share of the limit; say where that stands: limit, or a group (?P<limit>…) in like")
 		}
 		rt.finish()
