@@ -129,6 +129,9 @@ type Store interface {
 	Entry(ctx context.Context, actionKey string) (Stored, error)
 	Evidence(ctx context.Context, entryID int64) ([]Evidence, error)
 	History(ctx context.Context, entryID int64) ([]History, error)
+	// FlaggedAt tells since when each of the entries has had an open flag
+	// without a pause. Those that have none are left out.
+	FlaggedAt(ctx context.Context, entryIDs []int64) (map[int64]time.Time, error)
 
 	// Entries lists entries by action key, those after the key given, at most
 	// limit (0: 1,000). Payloads are left out unless withPayload.

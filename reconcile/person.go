@@ -275,21 +275,23 @@ func Possible(e ledger.Entry, s Setting) []ledger.Action {
 	return may
 }
 
+// flagReviewed says whether an entry waits for a person for its open flags
+// alone.
+func flagReviewed(e ledger.Entry) bool { return len(e.Flags) > 0 && e.State != ledger.StateEscalated }
+
 // FlagReview is an entry as it stands in the review queue for its open flags,
 // though nobody escalated it: due as long after the flags were opened as the
 // policy gives for an escalation, with what a person may do. Any other entry
-// is returned as it is. The result is to be shown, not stored: that an entry is
-// flagged is no change of its state.
-func FlagReview(e ledger.Entry, history []ledger.History, s Setting) ledger.Entry {
-	if len(e.Flags) == 0 || e.State == ledger.StateEscalated {
+// is returned as it is. Where opened is not known it is zero. The result is to
+// be shown, not stored: that an entry is flagged is no change of its state.
+func FlagReview(e ledger.Entry, opened time.Time, s Setting) ledger.Entry {
+	if !flagReviewed(e) {
 		return e
 	}
-	opened := e.SettledAt
-	for i := len(history) - 1; i >= 0 && len(history[i].Flags) > 0; i-- {
-		opened = history[i].At
-	}
-	if opened.IsZero() {
-		opened = e.LastActivityAt
+	for _, t := range []time.Time{e.SettledAt, e.LastActivityAt} {
+		if opened.IsZero() {
+			opened = t
+		}
 	}
 	e.DueAt, e.Allowed = opened.Add(s.Policy.Due), Possible(e, s)
 	return e

@@ -105,26 +105,22 @@ func TestFlagReview(t *testing.T) {
 	s.Policy.Due = 8 * time.Hour
 	settled := ledger.Settle(ledger.Entry{Owner: "revops"}, ledger.OutcomeApplied, ledger.ByReport, "reported_ok", t0)
 	settled.LastActivityAt = at(30 * time.Minute)
-	duplicate := []ledger.Flag{ledger.FlagDuplicate}
 	closers := []ledger.Action{ledger.ActionResolve, ledger.ActionAssign}
 	for name, c := range map[string]struct {
 		entry   ledger.Entry
-		history []ledger.History
+		opened  time.Time
 		due     time.Time
 		allowed []ledger.Action
 	}{
-		"flagged as it was settled": {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0.Add(-time.Hour)}, {At: t0, Flags: duplicate}}, at(8 * time.Hour), closers},
-		"flagged later, and assigned since": {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0}, {At: at(10 * time.Minute), Flags: duplicate}, {At: at(30 * time.Minute), Flags: duplicate}},
-			at(8*time.Hour + 10*time.Minute), closers},
-		"closed, and flagged again":  {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0, Flags: duplicate}, {At: at(10 * time.Minute)}, {At: at(20 * time.Minute), Flags: duplicate}}, at(8*time.Hour + 20*time.Minute), closers},
-		"of an older history":        {settled.WithFlag(ledger.FlagDuplicate), []ledger.History{{At: t0}}, at(8 * time.Hour), closers},
-		"not flagged: nothing to do": {settled, []ledger.History{{At: t0}}, time.Time{}, nil},
+		"flagged later than it was settled":             {settled.WithFlag(ledger.FlagDuplicate), at(10 * time.Minute), at(8*time.Hour + 10*time.Minute), closers},
+		"nobody knows since when: since it was settled": {settled.WithFlag(ledger.FlagDuplicate), time.Time{}, at(8 * time.Hour), closers},
+		"not flagged: nothing to do":                    {settled, time.Time{}, time.Time{}, nil},
 		"escalated: as it was given": {ledger.Escalate(ledger.Entry{}, ledger.Escalation{Owner: "x", Due: at(time.Hour), Allowed: []ledger.Action{ledger.ActionCancel}}, "x").WithFlag(ledger.FlagDuplicate),
-			nil, at(time.Hour), []ledger.Action{ledger.ActionCancel}},
-		"flagged, and in doubt again": {ledger.Entry{State: ledger.StateAmbiguous, Effect: ledger.EffectUnknown, LastActivityAt: t0, Flags: duplicate}, nil, at(8 * time.Hour),
+			t0, at(time.Hour), []ledger.Action{ledger.ActionCancel}},
+		"flagged, and in doubt again": {ledger.Entry{State: ledger.StateAmbiguous, Effect: ledger.EffectUnknown, LastActivityAt: t0, Flags: []ledger.Flag{ledger.FlagDuplicate}}, time.Time{}, at(8 * time.Hour),
 			[]ledger.Action{ledger.ActionResolve, ledger.ActionCancel, ledger.ActionAssign, ledger.ActionSnooze}},
 	} {
-		got := FlagReview(c.entry, c.history, s)
+		got := FlagReview(c.entry, c.opened, s)
 		if !got.DueAt.Equal(c.due) || !slices.Equal(got.Allowed, c.allowed) {
 			t.Errorf("%s: due %s, allowed %v; want %s, %v", name, got.DueAt.Sub(t0), got.Allowed, c.due.Sub(t0), c.allowed)
 		}

@@ -35,20 +35,29 @@ func (v Viewer) Setting(e ledger.Entry, now time.Time) Setting {
 	return s
 }
 
-// Listed is an entry as lists show it: under the risk that holds, the higher of
-// its record's and its policy's, and with the due time and the actions of its
-// open flags where nobody escalated it.
-func (v Viewer) Listed(ctx context.Context, e ledger.Entry) (ledger.Entry, error) {
-	if len(e.Flags) == 0 || e.State == ledger.StateEscalated {
-		return v.shown(e, nil), nil
+// Listed is entries as lists show them: under the risk that holds, the higher of
+// their record's and their policy's, and with the due time and the actions of
+// open flags where nobody escalated them. It asks the ledger once for all of
+// them, at most, and changes the slice that it was given.
+func (v Viewer) Listed(ctx context.Context, es []ledger.Entry) ([]ledger.Entry, error) {
+	var flagged []int64
+	for _, e := range es {
+		if flagReviewed(e) {
+			flagged = append(flagged, e.ID)
+		}
 	}
-	history, err := v.Store.History(ctx, e.ID)
-	return v.shown(e, history), err
-}
-
-func (v Viewer) shown(e ledger.Entry, history []ledger.History) ledger.Entry {
-	e.Risk = e.Risk.Higher(v.Policies.For(e).Risk)
-	return FlagReview(e, history, v.Setting(e, e.LastActivityAt))
+	var opened map[int64]time.Time
+	if len(flagged) > 0 {
+		var err error
+		if opened, err = v.Store.FlaggedAt(ctx, flagged); err != nil {
+			return nil, err
+		}
+	}
+	for i, e := range es {
+		e.Risk = e.Risk.Higher(v.Policies.For(e).Risk)
+		es[i] = FlagReview(e, opened[e.ID], v.Setting(e, e.LastActivityAt))
+	}
+	return es, nil
 }
 
 // Whole reads what belongs to an entry. now is the ledger's present time.
@@ -61,7 +70,11 @@ func (v Viewer) Whole(ctx context.Context, st ledger.Stored, now time.Time) (Vie
 	if w.History, err = v.Store.History(ctx, st.Entry.ID); err != nil {
 		return w, err
 	}
-	w.Entry = v.shown(st.Entry, w.History)
+	es, err := v.Listed(ctx, []ledger.Entry{st.Entry})
+	if err != nil {
+		return w, err
+	}
+	w.Entry = es[0]
 	w.Held, err = v.held(ctx, st.Entry, now)
 	return w, err
 }

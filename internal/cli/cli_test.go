@@ -191,8 +191,11 @@ func TestShownRisk(t *testing.T) {
 		"the policy says more": {"bank", ledger.RiskNormal, ledger.RiskHigh},
 		"the record says more": {"chat", ledger.RiskHigh, ledger.RiskHigh},
 	} {
-		shown, err := s.viewer().Listed(t.Context(), ledger.Entry{Connector: c.connector, Risk: c.record})
-		if got := shown.Risk; err != nil || got != c.want {
+		shown, err := s.viewer().Listed(t.Context(), []ledger.Entry{{Connector: c.connector, Risk: c.record}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := shown[0].Risk; got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}

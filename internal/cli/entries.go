@@ -143,19 +143,22 @@ func (p *pager) all(yield func(ledger.Entry, error) bool) {
 			yield(ledger.Entry{}, err)
 			return
 		}
+		read := len(es)
+		if p.limit > 0 && n+read > p.limit {
+			es, p.more = es[:p.limit-n], true
+		}
+		if es, err = p.session.viewer().Listed(p.ctx, es); err != nil {
+			yield(ledger.Entry{}, err)
+			return
+		}
 		for _, e := range es {
-			if p.limit > 0 && n == p.limit {
-				p.more = true
-				return
-			}
-			e, err := p.session.viewer().Listed(p.ctx, e)
-			if !yield(e, err) || err != nil {
+			if !yield(e, nil) {
 				return
 			}
 			n++
 			after, p.last = e.ActionKey, e.ActionKey
 		}
-		if len(es) < want {
+		if p.more || read < want {
 			return
 		}
 	}

@@ -108,10 +108,11 @@ func (a *API) postAction(w http.ResponseWriter, r *http.Request, t ledger.APITok
 	} else {
 		out.Why = "this action_id did that before; nothing was changed"
 	}
-	if e, err = a.viewer.Listed(ctx, e); err != nil {
+	shown, err := a.viewer.Listed(ctx, []ledger.Entry{e})
+	if err != nil {
 		return err
 	}
-	out.ActionKey, out.Entry = e.ActionKey, reports.ViewEntry(e, false)
+	out.ActionKey, out.Entry = e.ActionKey, reports.ViewEntry(shown[0], false)
 	writeJSON(w, http.StatusOK, out)
 	return nil
 }

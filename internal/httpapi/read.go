@@ -63,10 +63,10 @@ func (a *API) getEntries(w http.ResponseWriter, r *http.Request, _ ledger.APITok
 		es = es[:limit]
 		p.Next = &es[limit-1].ActionKey
 	}
+	if es, err = a.viewer.Listed(ctx, es); err != nil {
+		return err
+	}
 	for _, e := range es {
-		if e, err = a.viewer.Listed(ctx, e); err != nil {
-			return err
-		}
 		p.Entries = append(p.Entries, reports.ViewEntry(e, false))
 	}
 	writeJSON(w, http.StatusOK, p)

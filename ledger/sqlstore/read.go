@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -58,6 +60,25 @@ func (s *Store) Evidence(ctx context.Context, entryID int64) ([]ledger.Evidence,
 func (s *Store) History(ctx context.Context, entryID int64) ([]ledger.History, error) {
 	hs, err := all[ledger.History](ctx, s, s.r, "history", historyLayout, args{"id": entryID})
 	return hs, s.readError(ctx, "read history", err)
+}
+
+// FlaggedAt tells since when entries have had open flags; see ledger.Store.
+func (s *Store) FlaggedAt(ctx context.Context, entryIDs []int64) (map[int64]time.Time, error) {
+	out := map[int64]time.Time{}
+	if len(entryIDs) == 0 {
+		return out, nil
+	}
+	list, err := s.d.list(entryIDs)
+	if err == nil {
+		err = s.query(ctx, s.r, "flagged_at", args{"ids": list}, func(r *sqlx.Rows) error {
+			var id int64
+			var at time.Time
+			err := r.Scan(&id, (*timeCell)(&at))
+			out[id] = at
+			return err
+		})
+	}
+	return out, s.readError(ctx, "read since when entries are flagged", err)
 }
 
 // Entries lists entries by action key; see ledger.Store.

@@ -36,6 +36,14 @@ SELECT {evidence} FROM evidence WHERE entry_id = :id ORDER BY asked_at, seen_at,
 -- name: history
 SELECT {history} FROM history WHERE entry_id = :id ORDER BY history_no
 
+-- name: flagged_at
+-- The first row of history after the last one without a flag.
+SELECT e.entry_id, min(e.at)
+  FROM history AS e
+ WHERE e.entry_id {any id}
+   AND e.history_no > COALESCE((SELECT max(x.history_no) FROM history AS x WHERE x.entry_id = e.entry_id AND x.flags = ''), 0)
+ GROUP BY e.entry_id
+
 -- name: entries
 SELECT {e.listed}
   FROM entry AS e
