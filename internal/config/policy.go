@@ -260,6 +260,10 @@ func readBackoff(t *table, b *reconcile.Backoff) {
 		b.Kind = reconcile.BackoffKind(t.choice("kind", string(b.Kind), "", backoffKinds...))
 		b.Base = t.duration("base", b.Base)
 		b.Factor = t.number("factor", b.Factor, 1, 1000)
+		if t.has("factor") && b.Kind != reconcile.BackoffExponential {
+			t.r.warn(t.src.name, t.src.line(join(t.path, "factor")), "%s: has no effect: the kind is %s, and only %s grows by a factor",
+				join(t.path, "factor"), b.Kind, reconcile.BackoffExponential)
+		}
 		b.Max = t.duration("max", b.Max)
 		b.Jitter = t.number("jitter", b.Jitter, 0, 1)
 		if b.Max < b.Base {

@@ -253,8 +253,23 @@ func TestYAMLForms(t *testing.T) {
 	}
 }
 
+func TestAFactorOfNothingIsSaid(t *testing.T) {
+	for kind, want := range map[string]string{
+		"exponential": "",
+		"linear":      "reconcile.toml:2: policy.0.retry.backoff.factor: has no effect: the kind is linear, and only exponential grows by a factor",
+		"fixed":       "reconcile.toml:2: policy.0.retry.backoff.factor: has no effect: the kind is fixed, and only exponential grows by a factor",
+	} {
+		c := mustLoad(t, map[string]string{"reconcile.toml": "[[policy]]\nretry.backoff = { kind = \"" + kind + "\", factor = 3 }"})
+		if got := strings.Join(c.Warnings, "\n"); got != want {
+			t.Errorf("%s: got %q, want %q", kind, got, want)
+		}
+	}
+}
+
 func TestMistakesAreSaidOnce(t *testing.T) {
-	many := func(alias string, n int) string { return "[" + strings.TrimSuffix(strings.Repeat(alias+", ", n), ", ") + "]" }
+	many := func(alias string, n int) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(alias+", ", n), ", ") + "]"
+	}
 	cases := map[string]struct {
 		files map[string]string
 		want  []string // all that is printed; "…" stands for anything between
