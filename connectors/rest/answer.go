@@ -2,10 +2,12 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -65,7 +67,8 @@ func (a *answer) now() time.Time {
 	return a.at
 }
 
-var pageStart = regexp.MustCompile(`(?i)^<(?:!doctype html|html|head|body|title)\b`)
+// Comments and an XML declaration may stand before a page.
+var pageStart = regexp.MustCompile(`(?is)^(?:<!--.*?-->\s*|<\?xml[^>]*>\s*)*<(?:!doctype html|html|head|body|title)\b`)
 
 func isPage(contentType string, body []byte) bool {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
@@ -132,25 +135,71 @@ func (a *answer) age() time.Duration {
 // went wrong, "" for none. known are paths that the definition reads: what they
 // start with is meant.
 func (a *answer) complaint(known ...*selector) string {
-	top, _ := a.doc.body.(map[string]any)
-	for _, name := range []string{"error", "errors", "Error", "Errors", "fault", "Fault"} {
-		if truthy(top[name]) && !slices.ContainsFunc(known, func(s *selector) bool { return s.startsWith(name) }) {
-			return name
+	if text, ok := a.doc.body.(string); ok {
+		if m := xmlComplaint.FindStringSubmatch(text); m != nil {
+			return cmp.Or(m[1], m[2])
 		}
+		return ""
 	}
-	return a.denial(known...)
+	name := a.member(known, func(name string, v any) bool {
+		switch strings.ToLower(name) {
+		case "error", "errors", "fault":
+			return truthy(v)
+		case "status":
+			return v == "error" || v == "fail" // Source: JSend, which has "success" beside them
+		}
+		return false
+	})
+	return cmp.Or(name, a.denial(known...))
 }
+
+// xmlComplaint finds, in a text that is XML, a fault (SOAP 1.1, 4.4) or a plain no.
+var xmlComplaint = regexp.MustCompile(`(?i)<(?:[\w.-]+:)?(?:(fault)[\s>]|(success|ok)>\s*(?:false|0)\s*</)`)
 
 // denial is complaint for a plain no.
 func (a *answer) denial(known ...*selector) string {
+	return a.member(known, func(name string, v any) bool {
+		switch strings.ToLower(name) {
+		case "ok", "success":
+			return plainNo(v)
+		}
+		return false
+	})
+}
+
+// plainNo tells whether a value is false, as whatever it is written.
+func plainNo(v any) bool {
+	text, ok := valueText(v)
+	return ok && text != "" && !truthy(v) || strings.EqualFold(text, "false")
+}
+
+// member names the first member at the top of an answer, by name, that is.
+func (a *answer) member(known []*selector, is func(name string, v any) bool) string {
 	top, _ := a.doc.body.(map[string]any)
-	for _, name := range []string{"ok", "success", "Success"} {
-		no := top[name] == false || top[name] == "false"
-		if no && !slices.ContainsFunc(known, func(s *selector) bool { return s.startsWith(name) }) {
+	for _, name := range slices.Sorted(maps.Keys(top)) {
+		if is(name, top[name]) && !slices.ContainsFunc(known, func(s *selector) bool { return s.startsWith(name) }) {
 			return name
 		}
 	}
 	return ""
+}
+
+// complaintOfAny is complaint for an answer that may be a list of answers.
+func (a *answer) complaintOfAny() string {
+	list, _ := a.doc.body.([]any)
+	for _, v := range list {
+		if name := (&answer{doc: document{body: v}}).complaint(); name != "" {
+			return name
+		}
+	}
+	return a.complaint()
+}
+
+// unreadable tells whether an answer was meant as data, and what it says is not
+// known: JSON that was cut off, or that names a member twice.
+func (a *answer) unreadable() bool {
+	body := bytes.TrimSpace(bytes.TrimPrefix(a.body, []byte("\ufeff")))
+	return a.twice || a.bad != nil && !a.html && (bytes.HasPrefix(body, []byte("{")) || bytes.HasPrefix(body, []byte("[")))
 }
 
 // doubt says why an answer without a record is no explicit none, "" if it is

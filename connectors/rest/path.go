@@ -174,6 +174,20 @@ func (s *selector) startsWith(name string) bool {
 	return s.steps[0] == name || s.steps[0] == "*"
 }
 
+// beside is the path of what stands at value where s stands at id, for s a path
+// from the top of an answer and the others from a record. ok is false where that
+// cannot be said.
+func (s *selector) beside(id, value *selector) (at *selector, ok bool) {
+	if len(s.steps) < len(id.steps) || len(id.steps) == 0 || len(value.steps) == 0 {
+		return nil, false // a header, or RFC 9535
+	}
+	top := s.steps[:len(s.steps)-len(id.steps)]
+	if !slices.Equal(s.steps[len(top):], id.steps) {
+		return nil, false
+	}
+	return &selector{text: value.text, steps: slices.Concat(top, value.steps), like: value.like}, true
+}
+
 // nodes returns the values found, in the order of the document; members under
 // a * by name. like is not applied.
 func (s *selector) nodes(doc document) []any {

@@ -110,12 +110,26 @@ func (c *Connector) sendResult(op *operation, ans *answer, s connectors.Send) co
 		// Beside an id an error may be a warning; a plain no is none.
 		name := ans.denial()
 		if op.send.id == nil {
-			name = ans.complaint()
+			name = ans.complaintOfAny()
 		}
 		if name != "" && j.rule == "" {
 			r.RemoteID = ""
 			r.Effect, r.Rule, r.Kind = connectors.EffectUnknown, "error in a 2xx", connectors.KindUnknown
 			r.Message = c.line(fmt.Sprintf("answered %d, with %q: %s", ans.status, name, ans.message()))
+			return r
+		}
+		if op.send.id == nil && ans.unreadable() && j.rule == "" {
+			r.Effect, r.Rule, r.Kind = connectors.EffectUnknown, "unreadable 2xx", connectors.KindUnknown
+			r.Message = c.line(ans.bad.Error())
+			return r
+		}
+		if status, standing := op.made(ans); standing != connectors.StandingApplied {
+			// It was taken, and that is all: whether it takes effect the look says.
+			r.Effect, r.Rule = connectors.EffectUnknown, "status in a 2xx"
+			if standing != connectors.StandingPending {
+				r.Kind = connectors.KindUnknown
+			}
+			r.Message = c.line(fmt.Sprintf("answered %d, and the record has the status %q", ans.status, status))
 			return r
 		}
 		if op.send.id == nil || r.RemoteID != "" || slices.Contains(op.send.empty, ans.status) {
@@ -176,15 +190,38 @@ func (b *sendBlock) isOurs(fault document, s connectors.Send) bool {
 }
 
 // proof is the id of what was made, "" where the answer does not show one: false
-// is no id, and of a member that stands twice nobody knows which is meant.
+// and 0 are no ids, and of a member that stands twice nobody knows which is meant.
 func (b *sendBlock) proof(ans *answer) string {
 	if b.id == nil || ans.twice && b.id.header == "" {
 		return ""
 	}
-	if nodes := b.id.nodes(ans.doc); len(nodes) > 0 && nodes[0] == false {
-		return ""
+	if nodes := b.id.nodes(ans.doc); len(nodes) > 0 && b.id.header == "" {
+		if _, text := nodes[0].(string); !text && !truthy(nodes[0]) {
+			return ""
+		}
 	}
 	return b.id.text1(ans.doc)
+}
+
+// made is the status that an answer shows of the record that was made, and what
+// it means; applied where none is shown. The record is there where its id is. Of
+// an operation that removes, the record's own status says nothing.
+func (op *operation) made(ans *answer) (status string, s connectors.Standing) {
+	b := op.lookup
+	if b == nil || b.status == nil || b.id == nil || op.send.id == nil || op.info.Removes || ans.doc.body == nil {
+		return "", connectors.StandingApplied
+	}
+	at, ok := op.send.id.beside(b.id, b.status)
+	if ok {
+		status = at.text1(ans.doc)
+	}
+	if status == "" {
+		return "", connectors.StandingApplied
+	}
+	if s, ok = op.statuses[status]; !ok {
+		s = connectors.StandingUnmapped
+	}
+	return status, s
 }
 
 // replayed tells whether an answer is a stored one given again.
