@@ -47,26 +47,40 @@ func (c *Config) readConnectors(t *table) {
 			t.refuse(path, `has no type; write type = "rest", or one that "reconcile connectors" lists`)
 		}
 		c.Connectors = append(c.Connectors, ConnectorTable{Name: name, Table: body})
-		noteConnector(t, path, body, false)
+		noteConnector(t, path, body, nil)
 		t.r.secrets = append(t.r.secrets, connectorSecrets(body, t.r.env)...)
 	}
 }
 
 // secretTables are where a definition holds credentials; everything below them
-// is shown only as far as it is a name of the environment.
+// is shown only as far as it is a name of the environment, or public.
 var secretTables = []string{"auth", "headers", "query", "dsn"}
 
-// noteConnector notes what a definition says, leaf by leaf.
-func noteConnector(t *table, path string, v any, secret bool) {
+// public are the keys below auth that say how and where a credential is got, and
+// hold none themselves.
+var public = map[string][]string{
+	"oauth2": {"grant", "token_url", "key_file", "scope", "audience"},
+	"login":  {"method", "lasts"},
+}
+
+// isPublic takes a path below a connector's table.
+func isPublic(path []string) bool {
+	return len(path) == 3 && path[0] == "auth" && slices.Contains(public[path[1]], path[2])
+}
+
+// noteConnector notes what a definition says, leaf by leaf. in is the path below
+// the connector's table.
+func noteConnector(t *table, path string, v any, in []string) {
+	secret := !isPublic(in) && slices.ContainsFunc(in, func(k string) bool { return slices.Contains(secretTables, k) })
 	switch v := v.(type) {
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			noteConnector(t, join(path, k), v[k], secret || slices.Contains(secretTables, k))
+			noteConnector(t, join(path, k), v[k], append(slices.Clip(in), k))
 		}
 		return
 	case []any:
 		for i, item := range v {
-			noteConnector(t, join(path, strconv.Itoa(i)), item, secret)
+			noteConnector(t, join(path, strconv.Itoa(i)), item, append(slices.Clip(in), strconv.Itoa(i)))
 		}
 		return
 	case string:
@@ -107,9 +121,9 @@ const (
 	shortestText       = 8
 )
 
-// names are the keys below auth that say how a credential travels or what it is
-// called: what stands there is none.
-var names = []string{"name", "grant", "style", "scheme", "scope", "token_url", "user", "client_id"}
+// names are the keys below auth that say who we are: no word that is one by
+// chance is looked for.
+var names = []string{"user", "client_id"}
 
 // connectorSecrets returns what the environment puts into a definition, and
 // the texts that stand in its auth table themselves.
@@ -120,19 +134,24 @@ func connectorSecrets(v any, env func(string) (string, bool)) []string {
 			found = append(found, s)
 		}
 	}
-	var walk func(v any, auth, credential bool)
-	walk = func(v any, auth, credential bool) {
+	var walk func(v any, in []string)
+	walk = func(v any, in []string) {
+		auth := slices.Contains(in, "auth")
+		credential := auth && !slices.Contains(names, in[len(in)-1])
 		switch v := v.(type) {
 		case map[string]any:
 			for k, sub := range v {
-				in := auth || k == "auth"
-				walk(sub, in, in && !slices.Contains(names, k))
+				walk(sub, append(slices.Clip(in), k))
 			}
 		case []any:
 			for _, sub := range v {
-				walk(sub, auth, credential)
+				walk(sub, in)
 			}
 		case string:
+			if isPublic(in) {
+				found = append(found, credentials(expandNames(v, env))...)
+				return
+			}
 			if auth && !strings.Contains(v, "${") {
 				add(v, credential)
 			}
@@ -145,7 +164,7 @@ func connectorSecrets(v any, env func(string) (string, bool)) []string {
 			})
 		}
 	}
-	walk(v, false, false)
+	walk(v, nil)
 	return found
 }
 

@@ -130,6 +130,44 @@ auth = { header = { X-Key = "k-9x" }, query = { pin = "123" } }
 	}
 }
 
+// How and where a token is got is no secret, by its place: neither hidden from
+// who checks the config, nor masked in what is stored.
+func TestPublicKeysOfAuth(t *testing.T) {
+	c := mustLoad(t, map[string]string{"reconcile.toml": `[connectors.crm]
+type = "fake"
+auth.oauth2 = { grant = "client_credentials", token_url = "https://u:CANARY1pass@id.example/token", scope = "read write", audience = "https://aud.example", key_file = "/etc/crm.pem", client_id = "CANARY2client", client_secret = "CANARY3secret" }
+[connectors.erp]
+type = "fake"
+auth = { login = { method = "POST", path = "/CANARY4path", lasts = "30m", json = { user = "CANARY5user" } } }
+[connectors.pay]
+type = "fake"
+auth = { header = { grant = "CANARY6header" } }
+headers = { oauth2 = "CANARY7header" }
+query = { token_url = "CANARY8param" }
+`})
+	var out bytes.Buffer
+	if err := c.Describe(&out); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "CANARY") {
+		t.Errorf("a secret is shown:\n%s", out.String())
+	}
+	for key, value := range map[string]string{
+		"crm.auth.oauth2.grant": "client_credentials", "crm.auth.oauth2.token_url": "https://u:[redacted]@id.example/token",
+		"crm.auth.oauth2.scope": "read write", "crm.auth.oauth2.audience": "https://aud.example", "crm.auth.oauth2.key_file": "/etc/crm.pem",
+		"crm.auth.oauth2.client_secret": "[redacted]", "erp.auth.login.method": "POST", "erp.auth.login.lasts": "30m",
+		"erp.auth.login.json.user": "[redacted]", "pay.auth.header.grant": "[redacted]",
+	} {
+		if !slices.ContainsFunc(c.Settings, func(s Setting) bool { return s.Key == "connectors."+key && s.Value == value }) {
+			t.Errorf("connectors.%s is not shown as %s:\n%s", key, value, out.String())
+		}
+	}
+	want := []string{"CANARY2client", "CANARY3secret", "CANARY6header", "/CANARY4path", "CANARY1pass", "CANARY5user"}
+	if d := cmp.Diff(want, c.Secrets()); d != "" {
+		t.Errorf("secrets (-want +got):\n%s", d)
+	}
+}
+
 func TestMistakesShowNoSecret(t *testing.T) {
 	cases := map[string]struct{ old, new string }{
 		"broken TOML in the next line":     {"[notify.a]", "[notify.a"},
