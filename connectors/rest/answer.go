@@ -145,6 +145,9 @@ func (a *answer) complaint(known ...*selector) string {
 		switch strings.ToLower(name) {
 		case "error", "errors", "fault":
 			return truthy(v)
+		case "errcode", "error_code", "errorcode":
+			n, ok := v.(json.Number) // a text may be a code of success
+			return ok && truthy(n)
 		case "status":
 			return v == "error" || v == "fail" // Source: JSend, which has "success" beside them
 		}
@@ -215,6 +218,29 @@ func (b *block) doubt(a *answer, known ...*selector) string {
 	}
 	if name := a.complaint(append(known, b.items, b.answered, b.partial)...); name != "" {
 		return fmt.Sprintf("nothing was found, and the answer holds %q: %s", name, a.message())
+	}
+	return b.untold(a, append(known, b.items, b.answered, b.partial))
+}
+
+// untold says by what an answer shows that it is not all, although the
+// definition reads nothing of the kind, "" for nothing.
+func (b *block) untold(a *answer, known []*selector) string {
+	if b.pages != nil {
+		return ""
+	}
+	if name := a.member(known, func(name string, v any) bool {
+		return slices.Contains([]string{"has_more", "hasMore", "incomplete_results"}, name) && v == true
+	}); name != "" {
+		return fmt.Sprintf("the answer is only a part: it says %q, and the definition has no pages", name)
+	}
+	if items, err := b.records(a.doc); err != nil || len(items) > 0 {
+		return ""
+	}
+	if name := a.member(known, func(name string, v any) bool {
+		n, ok := v.(json.Number)
+		return ok && truthy(n) && slices.Contains([]string{"total", "totalSize", "total_count", "totalCount"}, name)
+	}); name != "" {
+		return fmt.Sprintf("nothing was shown, and the answer counts some as %q", name)
 	}
 	return ""
 }
