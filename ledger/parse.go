@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -653,6 +654,8 @@ func (p *parser) number(name string, val []byte, missing int) (int, bool) {
 	return 0, false
 }
 
+const timeForm = "write RFC 3339 with a zone, such as 2026-11-28T09:15:00Z"
+
 // time reads an instant. The year 1, which is how Go writes "no time", means
 // not given.
 func (p *parser) time(name string, val []byte, dst *time.Time) {
@@ -662,12 +665,21 @@ func (p *parser) time(name string, val []byte, dst *time.Time) {
 		*dst = instant(t)
 		return
 	}
-	s, ok := p.string(name, val)
-	if !ok || s == "" {
+	shown, text := fmt.Sprintf("%.40s", val), string(val)
+	switch val[0] {
+	case 'n':
+		return
+	case '"':
+		if text, _ = p.string(name, val); text == "" {
+			return
+		}
+		shown = strconv.Quote(cutBytes(text, 60))
+	case '{', '[', 't', 'f':
+		p.fail(name, "must be a time; got %s; %s", kindOf(val), timeForm)
 		return
 	}
-	if err := t.UnmarshalText([]byte(s)); err != nil {
-		p.fail(name, "%q is no time; write RFC 3339 with a zone, such as 2026-11-28T09:15:00Z", cutBytes(s, 60))
+	if val[0] != '"' || t.UnmarshalText([]byte(text)) != nil {
+		p.fail(name, "%s is no time; %s", shown, cmp.Or(asEpoch(text), timeForm))
 		return
 	}
 	*dst = instant(t)

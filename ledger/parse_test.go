@@ -82,7 +82,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"an unknown risk":                     {with(`"risk":"huge"`), []string{`risk: "huge" is no risk`}},
 		"an unknown driver":                   {with(`"driver":"cron"`), []string{`driver: "cron" is no driver`}},
 		"a date without a zone":               {with(`"occurred_at":"2026-11-28 09:15"`), []string{"occurred_at: \"2026-11-28 09:15\" is no time; write RFC 3339"}},
-		"a date as a number":                  {with(`"occurred_at":1790071200`), []string{`occurred_at: must be a text; got a number: write "1790071200" in quotes`}},
+		"a date as a number":                  {with(`"occurred_at":1790071200`), []string{`occurred_at: 1790071200 is no time; as seconds since 1970 it is "2026-09-22T10:00:00Z": write that`}},
 		"two payloads":                        {with(`"payload":{},"payload_text":"x"`), []string{"payload_text: stands beside payload"}},
 		"a payload_text that is JSON":         {with(`"payload_text":{}`), []string{"payload_text: must be a text; got an object"}},
 		"attempts that are no list":           {with(`"attempts":{}`), []string{"attempts: must be a list of objects; got an object"}},
