@@ -154,6 +154,13 @@ func Judge(e ledger.Entry, as []ledger.Attempt, a connectors.Answer, q Question)
 		return j.is(ledger.FindingCouldNotAsk, reasonIncomplete+": not all of the answer could be read")
 	}
 	if fresh := newlyRejected(rejected, as); len(fresh) > 0 {
+		// With other content it is the refusal of somebody else's request, which
+		// has used our key: it says nothing of ours.
+		for _, r := range fresh {
+			if bad := unequal(r.Compared); bad != "" {
+				return j.found(ledger.FindingMismatch, "mismatch: "+bad+" differs", r)
+			}
+		}
 		return j.rejected(e, as, a, fresh, q)
 	}
 	return j.negative(e, as, a, q)

@@ -214,6 +214,12 @@ func TestJudge(t *testing.T) {
 		"a removal that the system is still at is pending, not a negative": {
 			change: func(_ *ledger.Entry, _ *[]ledger.Attempt, op *connectors.Operation) { op.Removes = true },
 			answer: answer(rec("1", connectors.StandingPending)), asked: time.Hour, control: ControlFound, want: ledger.FindingPending, reason: "pending", id: "1"},
+		"a refused record with another amount is a mismatch, and explains no request": {
+			answer: answer(connectors.Record{ID: "1", Key: "k", Standing: connectors.StandingRejected, Compared: []connectors.Compared{{Path: "amount"}}}),
+			want:   ledger.FindingMismatch, reason: "mismatch: amount", id: "1"},
+		"a refused record with the same amount is rejected": {
+			answer: answer(connectors.Record{ID: "1", Key: "k", Standing: connectors.StandingRejected, Compared: []connectors.Compared{{Path: "amount", Equal: true}}}),
+			want:   ledger.FindingRejected, reason: "rejected", id: "1"},
 		"a removal of what was never seen is a mismatch": {
 			change: func(_ *ledger.Entry, _ *[]ledger.Attempt, op *connectors.Operation) { op.Removes = true },
 			answer: answer(), asked: time.Hour, control: ControlFound, want: ledger.FindingMismatch, reason: "never_seen"},

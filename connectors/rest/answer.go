@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,11 +150,21 @@ func (a *answer) complaint(known ...*selector) string {
 			n, ok := v.(json.Number) // a text may be a code of success
 			return ok && truthy(n)
 		case "status":
-			return v == "error" || v == "fail" // Source: JSend, which has "success" beside them
+			return v == "error" || v == "fail" || errorStatus(v) // Source: JSend, which has "success" beside them
+		case "code", "statuscode", "status_code":
+			return errorStatus(v)
 		}
 		return false
 	})
 	return cmp.Or(name, a.denial(known...))
+}
+
+// errorStatus tells whether a value is the HTTP status of an error: some
+// systems answer 200 and write the status that they mean into the body.
+func errorStatus(v any) bool {
+	text, _ := valueText(v)
+	n, err := strconv.Atoi(text)
+	return err == nil && len(text) == 3 && n >= 400 && n < 600
 }
 
 // xmlComplaint finds, in a text that is XML, a fault (SOAP 1.1, 4.4) or a plain no.

@@ -653,6 +653,14 @@ func (d *definition) batch(parent *table, allowed []string, timeout time.Duratio
 	case b.hasJoin && b.each != nil && b.each.text == nil:
 		t.fail("join", "only joins an each that is text")
 	}
+	for _, h := range b.req.holes() {
+		if !h.optional && !isConstant(h.name) && !slices.Contains([]string{"each", "page", "from", "until"}, h.name) {
+			// It was taken over from the parent, most likely.
+			t.fail("each", "{%s} stands in the request beside {each}, which asks for many entries and has no %s of one; put {each} in its place, or give the batch a path of its own",
+				h.name, h.name)
+			break
+		}
+	}
 	if b.each != nil && b.each.text != nil && !b.hasJoin {
 		for _, h := range b.mixedHoles() {
 			if h.name == "each" {

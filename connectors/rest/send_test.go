@@ -145,6 +145,7 @@ func TestWhatAnAnswerToASendMeans(t *testing.T) {
 		"JSend fail":                             {"hook", 200, `{"status":"fail","data":{"to":"is missing"}}`, nil, want{"unknown", unknown, ""}, 0},
 		"a number as error code":                 {"hook", 200, `{"errcode":40001,"errmsg":"invalid"}`, nil, want{"unknown", unknown, ""}, 0},
 		"an error code of 0":                     {"hook", 200, `{"errcode":0,"errmsg":"ok"}`, nil, want{"", done, ""}, 0},
+		"the status of an error in the body":     {"hook", 200, `{"statusCode":500,"message":"no"}`, nil, want{"unknown", unknown, ""}, 0},
 		"JSend success":                          {"hook", 200, `{"status":"success","data":null}`, nil, want{"", done, ""}, 0},
 		"a list that holds a no":                 {"hook", 200, `[{"success":true},{"success":false,"errors":[{"statusCode":"X"}]}]`, nil, want{"unknown", unknown, ""}, 0},
 		"a list without one":                     {"hook", 200, `[{"success":true}]`, nil, want{"", done, ""}, 0},
