@@ -44,7 +44,7 @@ func Duplicates(ctx context.Context, s DuplicateStore, p Params) (*Report, error
 		render.Column{Name: "open"},
 		render.Column{Name: "action_keys", Kind: render.Key},
 		render.Column{Name: "remote_ids", Blank: "(not known)"},
-		render.Column{Name: "why"})
+		render.Column{Name: "why", Wrap: true})
 	open, prevented := 0, 0
 	for _, t := range twice(found, r.AsOf) {
 		r.Rows = append(r.Rows, append(byValues(t.by), t.at, t.open, t.keys, t.ids, t.why))

@@ -163,7 +163,7 @@ func (o policyExplainOptions) run(ctx context.Context, a *app) error {
 		}
 		return render.JSON(a.Out, render.Object{Columns: cols, Row: row})
 	}
-	return render.Fields(a.Out, fields)
+	return render.Fields(a.Out, fields, a.Width)
 }
 
 // explainPolicy lists every value of a policy as it holds for one entry.

@@ -150,8 +150,8 @@ var reviewColumns = []entryColumn{
 	{render.Column{Name: "due_at", Blank: "-"}, func(e ledger.Entry) any { return e.DueAt }},
 	{render.Column{Name: "effect"}, func(e ledger.Entry) any { return e.Effect }},
 	{render.Column{Name: "flags", Blank: "-"}, func(e ledger.Entry) any { return texts(e.Flags) }},
-	{render.Column{Name: "allowed"}, func(e ledger.Entry) any { return texts(e.Allowed) }},
-	{render.Column{Name: "because"}, because},
+	{render.Column{Name: "allowed", Wrap: true}, func(e ledger.Entry) any { return texts(e.Allowed) }},
+	{render.Column{Name: "because", Wrap: true}, because},
 }
 
 // because says why an entry waits for a person: why it was escalated, and what

@@ -154,7 +154,7 @@ var reviewedColumns = []render.Column{
 	{Name: "to"},
 	{Name: "outcome"},
 	{Name: "owner"},
-	{Name: "result"},
+	{Name: "result", Wrap: true},
 }
 
 func (o reviewOptions) run(ctx context.Context, a *app) error {

@@ -115,7 +115,7 @@ func nearKey(ctx context.Context, store ledger.Store, key string) string {
 func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History, why string, payload bool, now time.Time) error {
 	e := st.Entry
 	w := &lines{w: a.Out}
-	fields := []render.Field{{Name: "entry", Value: e.ActionKey}}
+	fields := []render.Field{{Name: "entry", Value: e.ActionKey, Whole: true}}
 	field := func(name, value string) {
 		if value != "" {
 			fields = append(fields, render.Field{Name: name, Value: value})
@@ -143,7 +143,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 	field("outcome key", e.OutcomeKey)
 	field("replaces", e.Replaces)
 	field("recorded", a.when(e.ReceivedAt, now))
-	if err := render.Fields(w, fields); err != nil {
+	if err := render.Fields(w, fields, a.Width); err != nil {
 		return err
 	}
 	if payload && e.Payload != nil {
@@ -165,7 +165,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 			}
 			rows[i] = []any{t.No, who, started, t.Status, t.Effect, answerText(t)}
 		}
-		if err := a.block(w, []render.Column{{Name: "no", Kind: render.Number}, {Name: "by"}, {Name: "started"}, {Name: "status"}, {Name: "effect"}, {Name: "answer"}}, rows, now); err != nil {
+		if err := a.block(w, []render.Column{{Name: "no", Kind: render.Number}, {Name: "by"}, {Name: "started"}, {Name: "status"}, {Name: "effect"}, {Name: "answer", Wrap: true}}, rows, now); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 			}
 			rows[i] = []any{asked, ev.Connector, ev.Form, ev.Finding, countsText(ev), reports.Seen(ev)}
 		}
-		if err := a.block(w, []render.Column{{Name: "asked"}, {Name: "connector"}, {Name: "form"}, {Name: "finding"}, {Name: "counts"}, {Name: "seen"}}, rows, now); err != nil {
+		if err := a.block(w, []render.Column{{Name: "asked"}, {Name: "connector"}, {Name: "form"}, {Name: "finding"}, {Name: "counts"}, {Name: "seen", Wrap: true}}, rows, now); err != nil {
 			return err
 		}
 	}
@@ -194,7 +194,7 @@ func (a *app) timeline(st ledger.Stored, evidence []ledger.Evidence, history []l
 			}
 			rows[i] = []any{h.At, from, to, h.Actor, joined("; ", reports.Plain(h.Reason), h.Note, reports.Checks(h))}
 		}
-		if err := a.block(w, []render.Column{{Name: "at"}, {Name: "from"}, {Name: "to"}, {Name: "by"}, {Name: "because"}}, rows, now); err != nil {
+		if err := a.block(w, []render.Column{{Name: "at"}, {Name: "from"}, {Name: "to"}, {Name: "by"}, {Name: "because", Wrap: true}}, rows, now); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,8 @@ type Column struct {
 	Aside bool   // left out there: what another column is made of
 	Finer bool   // left out on a page and in a brief table: more than a reader needs there
 	Wordy bool   // left out in a brief table
-	Brief string // what a brief table shows instead of Head
+	Brief string // what a brief table shows instead of Head, and any where Head does not fit
+	Wrap  bool   // on a terminal its texts go on in further lines, where others are cut
 	Blank string // what a table shows for an empty cell, such as "(none)"; CSV and JSON keep it empty
 }
 

@@ -134,7 +134,7 @@ func TestNothingSteersATerminal(t *testing.T) {
 			return Table(b, TableSpec{Columns: cols, Rows: Slice(rows), Width: 12, Now: now})
 		},
 		"pipe":   func(b *bytes.Buffer) error { return Table(b, TableSpec{Columns: cols, Rows: Slice(rows)}) },
-		"fields": func(b *bytes.Buffer) error { return Fields(b, []Field{{hostile, hostile}}) },
+		"fields": func(b *bytes.Buffer) error { return Fields(b, []Field{{Name: hostile, Value: hostile}}, 40) },
 		"CSV":    func(b *bytes.Buffer) error { return CSV(b, Names(cols), Slice(rows), CSVOptions{}) },
 		"JSON":   func(b *bytes.Buffer) error { return JSON(b, map[string]any{hostile: Object{cols, rows[0]}}) },
 	}
@@ -544,5 +544,64 @@ func TestBriefTable(t *testing.T) {
 	}
 	if cols[0].Head != "" {
 		t.Error("the caller's columns were changed")
+	}
+}
+
+// A text that a person has to read whole goes on in further lines, in its own
+// column, and a key is never broken.
+func TestWrappedTexts(t *testing.T) {
+	cols := []Column{{Name: "key", Kind: Key}, {Name: "n", Kind: Number}, {Name: "because", Wrap: true}}
+	long := strings.Repeat("k", 45)
+	for name, c := range map[string]struct {
+		key, because string
+		width        int
+		want         string
+	}{
+		"it fits": {"a:1", "found", 40, "" +
+			"key  n  because\n" +
+			"a:1  7  found  \n"},
+		"it is broken at blanks, and each line keeps its width": {"a:1", "the failure is one that another attempt does not cure", 32, "" +
+			"key  n  because                 \n" +
+			"a:1  7  the failure is one that \n" +
+			"        another attempt does not\n" +
+			"        cure                    \n"},
+		"a word without blanks is broken where it has to be": {"a:1", "見" + strings.Repeat("語", 20), 32, "" +
+			"key  n  because                 \n" +
+			"a:1  7  見語語語語語語語語語語語\n" +
+			"        語語語語語語語語語      \n"},
+		"too narrow: blocks, whose texts are broken too": {"run_8f2:create-contact", "the failure is one that another attempt does not cure", 33, "" +
+			"key      run_8f2:create-contact\n" +
+			"n        7\n" +
+			"because  the failure is one that\n" +
+			"         another attempt does not\n" +
+			"         cure\n"},
+		"a key is to be copied": {long, "a b", 40, "" +
+			"key      " + long + "\n" +
+			"n        7\n" +
+			"because  a b\n"},
+		"a pipe has it all in one line": {"a:1", "the failure is one that another attempt does not cure", 0, "" +
+			"key\tn\tbecause\n" +
+			"a:1\t7\tthe failure is one that another attempt does not cure\n"},
+	} {
+		got := table(t, TableSpec{Columns: cols, Rows: Slice([][]any{{c.key, 7, c.because}}), Width: c.width, Now: now, Stack: true})
+		if got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
+
+// The names of two columns of numbers that would be cut to the same are made
+// shorter instead.
+func TestNamesOfNumbersAreNotCut(t *testing.T) {
+	cols := []Column{{Name: "workflow", Brief: "flow"}, {Name: "settle_seconds_p50", Head: "settle p50", Brief: "set p50", Kind: Number},
+		{Name: "settle_seconds_p95", Head: "settle p95", Brief: "set p95", Kind: Number}}
+	for width, want := range map[int]string{
+		40: "workflow  settle p50  settle p95\nlead               1           2\n",
+		26: "flow  set p50  set p95\nlead        1        2\n",
+	} {
+		got := table(t, TableSpec{Columns: cols, Rows: Slice([][]any{{"lead", 1, 2}}), Width: width, Now: now})
+		if got != want {
+			t.Errorf("%d:\n%s\nwant\n%s", width, got, want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clipperhouse/displaywidth"
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
@@ -32,6 +33,9 @@ type TableSpec struct {
 // and the … still tell words apart.
 const minText = 8
 
+// minWrapped is the width below which a text is not broken into lines.
+const minWrapped = 24
+
 // gap stands between columns.
 const gap = "  "
 
@@ -45,9 +49,7 @@ func Table(w io.Writer, s TableSpec) error {
 	}
 	s = without(s, func(c Column) bool { return c.Aside || s.Brief && (c.Finer || c.Wordy) })
 	if s.Brief {
-		for i, c := range s.Columns {
-			s.Columns[i].Head = cmp.Or(c.Brief, c.Head)
-		}
+		brief(s.Columns)
 	}
 	var grid [][]string
 	for row, err := range s.Rows {
@@ -62,18 +64,74 @@ func Table(w io.Writer, s TableSpec) error {
 	}
 	widths, fits := fit(s, grid)
 	if !fits && s.Stack {
-		return stack(w, s.Columns, grid)
+		return stack(w, s, grid)
 	}
-	for _, row := range grid {
-		for i := range row {
-			row[i] = Cut(row[i], widths[i])
-		}
+	if cutNumber(s.Columns, widths) {
+		brief(s.Columns)
+		widths, _ = fit(s, grid)
 	}
 	head := make([]string, len(s.Columns))
 	for i, c := range s.Columns {
 		head[i] = Cut(Visible(c.Heading()), widths[i])
 	}
-	return aligned(w, s.Columns, append([][]string{head}, grid...))
+	lines := [][]string{head}
+	for _, row := range grid {
+		lines = append(lines, laid(s.Columns, row, widths)...)
+	}
+	return aligned(w, s.Columns, lines)
+}
+
+// brief gives columns their shorter names.
+func brief(cols []Column) {
+	for i, c := range cols {
+		cols[i].Head = cmp.Or(c.Brief, c.Head)
+	}
+}
+
+// cutNumber says whether the name of a column of numbers would be cut: two that
+// begin alike (p50, p95) could not be told apart.
+func cutNumber(cols []Column, widths []int) bool {
+	for i, c := range cols {
+		if c.Right() && Width(Visible(c.Heading())) > widths[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// laid is a row in as many lines as its texts need.
+func laid(cols []Column, row []string, widths []int) [][]string {
+	lines := [][]string{make([]string, len(row))}
+	for i, text := range row {
+		parts := []string{Cut(text, widths[i])}
+		if cols[i].Wrap {
+			parts = broken(text, widths[i])
+		}
+		for n, part := range parts {
+			if n == len(lines) {
+				lines = append(lines, make([]string, len(row)))
+			}
+			lines[n][i] = part
+		}
+	}
+	return lines
+}
+
+// broken is a text in lines of at most width columns, broken at blanks and, in
+// a word that is wider, wherever it has to be.
+func broken(text string, width int) []string {
+	var out []string
+	for line := range strings.SplitSeq(Wrap(text, width), "\n") {
+		for Width(line) > width {
+			part := displaywidth.TruncateString(line, width, "")
+			if part == "" {
+				break // not even one letter fits
+			}
+			out, line = append(out, part), line[len(part):]
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 // without leaves out columns.
@@ -156,7 +214,10 @@ func fit(s TableSpec, grid [][]string) (widths []int, fits bool) {
 		// A name may be cut, but not to nothing; keys and numbers may not.
 		head := Width(Visible(c.Heading()))
 		least[i] = max(widths[i], min(head, minText))
-		if c.Kind == Text {
+		switch {
+		case c.Wrap:
+			least[i] = min(least[i], minWrapped)
+		case c.Kind == Text:
 			least[i] = min(least[i], minText)
 		}
 		widths[i] = max(widths[i], head)
@@ -271,17 +332,17 @@ func (f *filler) finish() error {
 }
 
 // stack prints rows as blocks, with an empty line between two.
-func stack(w io.Writer, cols []Column, grid [][]string) error {
+func stack(w io.Writer, s TableSpec, grid [][]string) error {
 	b := bufio.NewWriter(w)
 	for r, row := range grid {
 		if r > 0 {
 			fmt.Fprintln(b)
 		}
-		fields := make([]Field, len(cols))
-		for i, c := range cols {
-			fields[i] = Field{Name: c.Heading(), Value: row[i]}
+		fields := make([]Field, len(s.Columns))
+		for i, c := range s.Columns {
+			fields[i] = Field{Name: c.Heading(), Value: row[i], Whole: c.Kind == Key}
 		}
-		if err := Fields(b, fields); err != nil {
+		if err := Fields(b, fields, s.Width); err != nil {
 			return err
 		}
 	}
@@ -292,20 +353,28 @@ func stack(w io.Writer, cols []Column, grid [][]string) error {
 type Field struct {
 	Name  string
 	Value string
+	Whole bool // never broken into lines: it is to be copied
 }
 
-// Fields prints "name  value" lines with the values in one column, whole and
-// visible.
-func Fields(w io.Writer, fields []Field) error {
-	width := 0
+// Fields prints "name  value" lines with the values in one column, visible, and
+// those that are wider than the terminal in several lines. A width of 0 is a
+// pipe.
+func Fields(w io.Writer, fields []Field, width int) error {
+	names := 0
 	for _, f := range fields {
-		width = max(width, Width(Visible(f.Name)))
+		names = max(names, Width(Visible(f.Name)))
 	}
+	room := width - names - len(gap)
 	b := bufio.NewWriter(w)
 	for _, f := range fields {
-		name := Visible(f.Name)
-		line := name + strings.Repeat(" ", width-Width(name)) + gap + Visible(f.Value)
-		fmt.Fprintln(b, strings.TrimRight(line, " "))
+		name, value := Visible(f.Name), Visible(f.Value)
+		if !f.Whole && room >= minWrapped {
+			value = Wrap(value, room)
+		}
+		for line := range strings.SplitSeq(value, "\n") {
+			fmt.Fprintln(b, strings.TrimRight(name+strings.Repeat(" ", names-Width(name))+gap+line, " "))
+			name = ""
+		}
 	}
 	return b.Flush()
 }
