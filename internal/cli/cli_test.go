@@ -89,7 +89,7 @@ func TestUsageMistakes(t *testing.T) {
 		"review without keys":           {"review retry", "needs KEY"},
 		"review with keys and flags":    {"review retry k --owner x", "give keys or flags"},
 		"resolve without a note":        {"review resolve k", "needs --note"},
-		"override without a note":       {"review retry k --override", "--override needs --note"},
+		"override without a note":       {"review retry k --override", "review retry needs --note: say why no look is needed"},
 		"review with nobody to ask":     {"review retry k", "give --yes"},
 		"an instant that is none":       {"--since 24x", `--since: "24x" is not an instant`},
 		"a window that ends too early":  {"--since 1h --until 2h", "is not before --until"},
