@@ -113,7 +113,7 @@ var memberBits = func() map[string]uint64 {
 		"payload_type", "attempts",
 		"export", "state", "effect", "outcome", "flags", "keys", "evidence", "history", "ledger", "payload_digest", "payload_base64",
 		"attempt_id", "started_at", "finished_at", "send_by", "status", "http_status", "sends", "final", "error_class", "error_code",
-		"retry_after", "remote_id", "message",
+		"retry_after", "remote_id", "message", "token",
 	} {
 		m[name] = 1 << i
 	}
@@ -378,6 +378,12 @@ func (p *parser) attemptMember(a *RecordAttempt, name, val []byte) {
 			break
 		}
 		p.key("remote_id", val, &a.RemoteID)
+	case "token":
+		if n := val[0]; n == '-' || isDigit(n) {
+			a.Token = string(val)
+			break
+		}
+		p.key("token", val, &a.Token)
 	case "message":
 		a.Message = p.message(val)
 	default:
@@ -455,7 +461,7 @@ func (p *parser) finish() {
 		}
 		a.ErrorCode = p.redact(a.ErrorCode)
 		if a.StartedAt.IsZero() {
-			a.StartedAt = instant(p.opts.Now)
+			a.StartedAt, a.Undated = instant(p.opts.Now), true
 		}
 	}
 }

@@ -96,6 +96,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"an HTTP status out of range":         {attempt(`"status":"error","http_status":99`), []string{"attempts.0.http_status: 99 is no HTTP status"}},
 		"a fraction of a status":              {attempt(`"status":"error","http_status":504.5`), []string{"attempts.0.http_status: 504.5 is no whole number"}},
 		"negative sends":                      {attempt(`"status":"error","sends":-1`), []string{"attempts.0.sends: -1 is out of range"}},
+		"a token that is no text":             {attempt(`"status":"error","token":{}`), []string{"attempts.0.token: must be a text; got an object"}},
 		"final as a text":                     {attempt(`"status":"error","final":"yes"`), []string{"attempts.0.final: must be true or false; got a text"}},
 		"several at once, in their own order": {`{"workflow":1,"connector":"c","attempts":[{"status":"no"},{"status":"ok","send_by":"soon"}]}`, []string{"workflow: must", "attempts.0.status: ", "attempts.1.send_by: ", "action_key: missing", "operation: missing"}},
 		"an overflowing number":               {attempt(`"status":"error","sends":99999999999999999999`), []string{"attempts.0.sends: 99999999999999999999 is no whole number in range"}},

@@ -61,6 +61,8 @@ type RecordAttempt struct {
 	SendBy     time.Time
 	Sends      int // 1 unless given; 0: not known
 	Final      bool
+	Token      string // of the answer to the intent that this attempt follows; "" not given
+	Undated    bool   // StartedAt was not given: it is the moment of receipt
 }
 
 // FieldError is one mistake in one field of a record.
@@ -117,6 +119,7 @@ type Beside struct {
 	Entry    Entry // as it stands now; another record of the same call may have moved it
 	Siblings []Sibling
 	Held     string // who holds the sends of its lane or of the whole ledger; "": nobody
+	Token    int64  // the fencing token it gets where an attempt begins now
 }
 
 // Send answers a report of what is meant to be done: may it be sent now, by the

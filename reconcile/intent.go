@@ -2,6 +2,9 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/ledger"
@@ -58,6 +61,7 @@ func (r *Recorder) intention(before ledger.Entry, rec ledger.Record, b ledger.Be
 	e = drive(e, nil, rec, s.Policy, &news{}, s.Now)
 	a := intent(e, rec, s.Now)
 	a.StartedAt = s.Now // it may have waited since it occurred
+	a.Rule = ruleAnswered + strconv.FormatInt(b.Token, 10)
 	as := []ledger.Attempt{a}
 	next := ledger.Begin(begun(e, as, s.Now), "intent", inFlightUntil(as, s))
 	d.Attempts, d.Void = as, before.LooksAnswered > 0
@@ -70,8 +74,48 @@ func (r *Recorder) intention(before ledger.Entry, rec ledger.Record, b ledger.Be
 	next.Class = ledger.ClassOf(next)
 	d.History = append(d.History, r.row(cleared, next))
 	d.Entry = next
-	d.Send, d.Why = ledger.SendYes, "begun: nothing stands in its way; report what became of it as an attempt"
+	d.Send, d.Why = ledger.SendYes, "begun: nothing stands in its way; report what became of it as an attempt with this token"
 	return d
+}
+
+const (
+	// ruleIntent is the rule of the attempt that an intent has begun.
+	ruleIntent = "intent"
+
+	// ruleAnswered is the same where a yes was given, with the token of the answer
+	// behind it.
+	ruleAnswered = ruleIntent + ": token "
+)
+
+// announced is the place of the intent under way that an attempt, not reported
+// before, takes up; -1 for none. Another attempt than the one that the intent
+// announced must not: what was allowed to begin would be taken for over.
+//
+// The token of the answer tells it exactly. Without one, an attempt takes it up
+// unless it says that it began before (the intent's own clock is the ledger's,
+// so that a reporter's slow clock costs a look), or does not say when it began
+// and would, having done nothing, end what may be under way. beside says what
+// to warn of where an attempt stands beside an intent that was answered.
+func announced(as []ledger.Attempt, a ledger.Attempt, ra ledger.RecordAttempt) (at int, beside string) {
+	at = slices.IndexFunc(as, func(o ledger.Attempt) bool {
+		return o.AttemptID == intentID && !o.Ours && o.Status == ledger.AttemptStarted && o.Effect == ledger.EffectUnknown
+	})
+	if at < 0 {
+		return -1, ""
+	}
+	token, answered := strings.CutPrefix(as[at].Rule, ruleAnswered)
+	const kept = "; kept beside the intent, which counts as under way"
+	switch {
+	case answered && ra.Token == token:
+		return at, ""
+	case answered && ra.Token != "":
+		return -1, fmt.Sprintf("attempts.token: %.40q is not the one of its answer", ra.Token) + kept
+	case a.StartedAt.Before(as[at].StartedAt):
+		return -1, "attempts.token: not given, and it began before the intent" + kept
+	case (ra.Undated || ra.StartedAt.IsZero()) && a.Effect == ledger.EffectNotDone:
+		return -1, "attempts.token: not given, nor when it began (started_at)" + kept
+	}
+	return at, ""
 }
 
 // whyRefused is why nobody may send what was not recorded.

@@ -46,7 +46,7 @@ func TestIntents(t *testing.T) {
 			w.want("b:1", ledger.StateRetryable, "outcome_key_held")
 			w.pass()
 			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"lead:1",`), `"payload"`,
-				`"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done","started_at":"`+w.clock.Now().Format(time.RFC3339)+`"}],"payload"`, 1))
+				`"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done","token":"1"}],"payload"`, 1))
 			w.ask("b:1", "yes", "begun", `"outcome_key":"lead:1",`)
 			w.want("b:1", ledger.StateInFlight, "intent")
 			w.wantRows("b:1", " retryable", "retryable ready", "ready in_flight")
@@ -122,7 +122,7 @@ func TestIntents(t *testing.T) {
 			if e := w.entry("b:1"); e.Driver != "" {
 				t.Errorf("driven by %q while it waits", e.Driver)
 			}
-			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"o",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done","final":true}],"payload"`, 1))
+			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"o",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done","final":true,"token":"1"}],"payload"`, 1))
 			w.clock.advance(time.Hour)
 			now := w.clock.Now()
 			w.ask("b:1", "yes", "begun", `"outcome_key":"o","driver":"platform",`)
@@ -138,7 +138,7 @@ func TestIntents(t *testing.T) {
 			promise := `"outcome_key":"o","send_by":"` + w.clock.Now().Add(time.Minute).Format(time.RFC3339) + `",`
 			w.ask("a:1", "yes", "", promise)
 			w.ask("b:1", "wait", "outcome_key_held", promise)
-			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"o",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done"}],"payload"`, 1))
+			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"o",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done","token":"1"}],"payload"`, 1))
 			w.runFor(10 * time.Minute)
 			w.wantEffects("b:1", 1, 1)
 			w.ask("b:1", "no", "settled: it was done, as", `"outcome_key":"o",`)
@@ -161,7 +161,7 @@ func TestIntents(t *testing.T) {
 		"a pass that has just cleared it finds its claim lost": func(t *testing.T, w *world) {
 			w.ask("a:1", "yes", "", `"outcome_key":"o",`)
 			w.ask("b:1", "wait", "outcome_key_held", `"outcome_key":"o",`)
-			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"o",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done"}],"payload"`, 1))
+			w.report(strings.Replace(intentLine("a:1", `"outcome_key":"o",`), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation","effect":"not_done","token":"1"}],"payload"`, 1))
 			w.clock.advance(time.Hour)
 			asked := false
 			w.sys.onCheck = func() {
@@ -205,6 +205,43 @@ func TestIntents(t *testing.T) {
 					t.Errorf("the first was answered %q %q", o.Send, o.Why)
 				case i > 0 && (o.Verdict != ledger.RecordedRefused || o.Send != ledger.SendNo || o.Why != "refused: see errors"):
 					t.Errorf("%s was %s, and answered %q %q", o.ActionKey, o.Verdict, o.Send, o.Why)
+				}
+			}
+		},
+		"the token of the answer says which attempt the intent announced": func(t *testing.T, w *world) {
+			// a:1 was tried without asking, and asked about later: of which try is a report?
+			report := func(key, attempt string) ledger.Recorded {
+				return w.report(strings.Replace(intentLine(key, ""), `"payload"`, `"attempts":[{"attempt_id":"a1","status":"error","error_class":"validation",`+attempt+`}],"payload"`, 1))[0]
+			}
+			before := `"started_at":"` + w.clock.Now().Add(-time.Second).Format(time.RFC3339Nano) + `"`
+			after := `"started_at":"` + w.clock.Now().Add(time.Minute).Format(time.RFC3339Nano) + `"` // after the answer, which comes now
+			for i, c := range []struct {
+				attempt string
+				state   ledger.State
+				warning string
+			}{
+				{before, ledger.StateInFlight, "it began before the intent"},
+				{before + `,"token":"7"`, ledger.StateInFlight, `"7" is not the one`},
+				{after + `,"token":"7"`, ledger.StateInFlight, `"7" is not the one`},
+				{`"effect":"not_done"`, ledger.StateInFlight, "nor when it began"},
+				{before + `,"token":1`, ledger.StateEscalated, ""},
+				{after, ledger.StateEscalated, ""},
+			} {
+				key := fmt.Sprintf("a%d:1", i)
+				w.ask(key, "yes", "begun", fmt.Sprintf(`"record_id":"r%d",`, i))
+				o := report(key, c.attempt)
+				if o.Entry.State != c.state || !strings.Contains(strings.Join(o.Warnings, "; "), c.warning) || (c.warning == "") != (len(o.Warnings) == 0) {
+					t.Errorf("%s: %s, warned %q", c.attempt, o.Entry.State, o.Warnings)
+				}
+				if c.state != ledger.StateInFlight {
+					continue
+				}
+				if e := w.entry(key); e.Effect != ledger.EffectUnknown {
+					t.Errorf("%s: effect %s", c.attempt, e.Effect)
+				}
+				// The report that has the token comes in the end.
+				if o := w.report(strings.Replace(intentLine(key, ""), `"payload"`, `"attempts":[{"attempt_id":"a2","status":"error","error_class":"validation","token":"1"}],"payload"`, 1))[0]; o.Entry.Effect != ledger.EffectNotDone {
+					t.Errorf("%s, then the one of the intent: %s, %s", c.attempt, o.Entry.State, o.Entry.Effect)
 				}
 			}
 		},
@@ -287,6 +324,11 @@ func (w *world) ask(key, send, why, more string) {
 	out, err := asking.Record(context.Background(), w.store, []ledger.Record{r})
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if st, err := w.store.Entry(context.Background(), key); err != nil {
+		w.t.Fatal(err)
+	} else if want := fmt.Sprintf("intent: token %d", st.Entry.FencingToken); send == "yes" && st.Attempts[0].Rule != want {
+		w.t.Errorf("%s: the intent's rule is %q, want %q, as answered", key, st.Attempts[0].Rule, want)
 	}
 	if string(out[0].Send) != send || !strings.HasPrefix(out[0].Why, why) {
 		w.t.Fatalf("%s was answered %s %q, want %s %q", key, out[0].Send, out[0].Why, send, why)

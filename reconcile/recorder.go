@@ -36,22 +36,15 @@ const (
 	keyDerived  = "derived"
 )
 
-const (
-	// intentID is the attempt of a record without attempts: an intent.
-	intentID = "intent"
-
-	// intentSkew is how far the clock of a reporter may run behind the ledger
-	// before an attempt is taken for older than the intent it followed. Five
-	// minutes: far above what synchronized hosts show.
-	intentSkew = 5 * time.Minute
-)
+// intentID is the attempt of a record without attempts: an intent.
+const intentID = "intent"
 
 // Decide says what a record makes of the entry with its key (nil: none yet).
 //
 // A record without attempts is an intent. Where nobody answers it (an import) it
 // is read the safe way: as an attempt begun, with the send_by that is promised or
-// none. Where it is answered, that attempt begins only with a yes. The first
-// attempt reported after it is the one that it announced.
+// none. Where it is answered, that attempt begins only with a yes. Which attempt
+// reported after it is the one that it announced, says announced.
 //
 // A record that restores (an export) is taken over as it stands where the key
 // is new; else it merges its attempts like any other.
@@ -207,7 +200,7 @@ func takePayload(e *ledger.Entry, rec ledger.Record) {
 // intent is the attempt that a record without attempts has begun.
 func intent(e ledger.Entry, rec ledger.Record, now time.Time) ledger.Attempt {
 	a := ledger.Attempt{AttemptID: intentID, No: 1, StartedAt: e.OccurredAt, ReceivedAt: now, Status: ledger.AttemptStarted,
-		Effect: ledger.EffectUnknown, Rule: "intent", Sends: 1, Key: e.EffectiveIdempotencyKey(), Counts: true, SendBy: rec.SendBy}
+		Effect: ledger.EffectUnknown, Rule: ruleIntent, Sends: 1, Key: e.EffectiveIdempotencyKey(), Counts: true, SendBy: rec.SendBy}
 	if rec.Driver == DriverPlatform {
 		a.SendBy = later(a.SendBy, rec.DriverUntil)
 	}
@@ -455,7 +448,11 @@ func (n *news) attempts(e ledger.Entry, as []ledger.Attempt, rec ledger.Record, 
 			as[at] = m
 			continue
 		}
-		if i := announced(as, a); i >= 0 {
+		i, beside := announced(as, a, ra)
+		if beside != "" {
+			d.Warnings = append(d.Warnings, beside)
+		}
+		if i >= 0 {
 			as[i].Effect, as[i].Rule, as[i].Counts = ledger.EffectNotDone, ruleNotSent+": taken up by attempt "+a.AttemptID, false
 			n.change(as[i])
 			n.taken = true
@@ -467,15 +464,6 @@ func (n *news) attempts(e ledger.Entry, as []ledger.Attempt, rec ledger.Record, 
 		n.add(a)
 	}
 	return as
-}
-
-// announced is the place of the intent that an attempt, not reported before,
-// takes up; -1 for none.
-func announced(as []ledger.Attempt, a ledger.Attempt) int {
-	return slices.IndexFunc(as, func(o ledger.Attempt) bool {
-		return o.AttemptID == intentID && !o.Ours && o.Status == ledger.AttemptStarted && o.Effect == ledger.EffectUnknown &&
-			!a.StartedAt.Before(o.StartedAt.Add(-intentSkew))
-	})
 }
 
 // reportedAttempt is a reported attempt as the ledger keeps it, but for its

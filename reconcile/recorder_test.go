@@ -124,6 +124,7 @@ func (d *told) take(got ledger.Recording) ledger.Recording {
 
 const (
 	timeoutA1 = `"attempts":[{"attempt_id":"a1","started_at":"2026-09-22T09:59:00Z","finished_at":"2026-09-22T09:59:30Z","status":"error","http_status":504}]`
+	intent958 = `"occurred_at":"2026-09-22T09:58:00Z"`
 	startedA1 = `"attempts":[{"attempt_id":"a1","started_at":"2026-09-22T09:59:00Z","status":"started"}]`
 	okA1      = `"attempts":[{"attempt_id":"a1","started_at":"2026-09-22T09:59:00Z","status":"ok","remote_id":"9"}]`
 	limitedA1 = `"attempts":[{"attempt_id":"a1","started_at":"2026-09-22T09:59:00Z","status":"error","http_status":429,"retry_after":"120"}]`
@@ -177,12 +178,13 @@ func TestRecorder(t *testing.T) {
 			return e.Unbounded && e.NextAt.Equal(at(15*time.Minute)) && e.Work == ledger.WorkLook && e.AttemptCount == 1 && e.Effect == ledger.EffectUnknown
 		}))},
 		"an intent again: nothing new": {[]string{"", ""}, nil, both(is(ledger.StateInFlight, "intent"), verdict(ledger.RecordedUnchanged))},
-		"an intent, then its success: one send, first attempt": {[]string{"", okA1}, nil, both(applied, entry(func(e ledger.Entry) bool {
+		"an intent, then its success: one send, first attempt": {[]string{intent958, okA1}, nil, both(applied, entry(func(e ledger.Entry) bool {
 			return e.Class == ledger.ReportFirstAttemptSuccess && e.SendCount == 1 && !e.Verify && e.Attempts == 2
 		}))},
-		"an intent, then its rate limit: tried again":    {[]string{"", limitedA1}, nil, is(ledger.StateRetryable, "backoff")},
-		"an intent, then its timeout":                    {[]string{"", timeoutA1}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), entry(func(e ledger.Entry) bool { return !e.Unbounded }))},
-		"an intent, then that its attempt started":       {[]string{"", startedA1}, nil, both(is(ledger.StateInFlight, "attempt_started"), entry(func(e ledger.Entry) bool { return e.AttemptCount == 1 && e.NextAt.Equal(at(16*time.Minute)) }))},
+		"an intent, then its rate limit: tried again":    {[]string{intent958, limitedA1}, nil, is(ledger.StateRetryable, "backoff")},
+		"an intent, then its timeout":                    {[]string{intent958, timeoutA1}, nil, both(is(ledger.StateAmbiguous, "effect_unknown"), entry(func(e ledger.Entry) bool { return !e.Unbounded }))},
+		"an intent, then that its attempt started":       {[]string{intent958, startedA1}, nil, both(is(ledger.StateInFlight, "attempt_started"), entry(func(e ledger.Entry) bool { return e.AttemptCount == 1 && e.NextAt.Equal(at(16*time.Minute)) }))},
+		"an intent, then an attempt from before it":      {[]string{"", limitedA1}, nil, both(is(ledger.StateInFlight, "intent"), entry(func(e ledger.Entry) bool { return e.Effect == ledger.EffectUnknown }))},
 		"an intent, then an attempt from long before it": {[]string{"", `"attempts":[{"attempt_id":"a0","started_at":"2026-09-22T08:00:00Z","status":"error","http_status":429}]`}, nil, both(is(ledger.StateInFlight, "intent"), entry(func(e ledger.Entry) bool { return e.Effect == ledger.EffectUnknown }))},
 		"started": {[]string{startedA1}, nil, both(is(ledger.StateInFlight, "attempt_started"), entry(func(e ledger.Entry) bool { return e.Unbounded && e.NextAt.Equal(at(15*time.Minute)) }))},
 		"started, with a promise: looked at when it is over": {[]string{`"attempts":[{"attempt_id":"a1","status":"started","send_by":"2026-09-22T10:02:00Z"}]`}, nil, both(is(ledger.StateInFlight, "attempt_started"), entry(func(e ledger.Entry) bool {

@@ -92,7 +92,8 @@ func (s *Store) goOnWith(ctx context.Context, tx *txn, now time.Time, round []as
 		return err
 	}
 	for _, a := range round {
-		d := a.then(ledger.Beside{Entry: a.p.entry, Siblings: siblings[a.p.entry.ID], Held: heldBy(held, a.p.entry.Lane)})
+		d := a.then(ledger.Beside{Entry: a.p.entry, Siblings: siblings[a.p.entry.ID], Held: heldBy(held, a.p.entry.Lane),
+			Token: a.p.entry.FencingToken + 1}) // an attempt raises it, see batch.change
 		first := *a.out
 		*a.out = b.take(first.ActionKey, a.p, d, nil)
 		a.out.Warnings = append(first.Warnings, a.out.Warnings...)
