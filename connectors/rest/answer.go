@@ -147,8 +147,7 @@ func (a *answer) complaint(known ...*selector) string {
 		case "error", "errors", "fault":
 			return truthy(v)
 		case "errcode", "error_code", "errorcode":
-			n, ok := v.(json.Number) // a text may be a code of success
-			return ok && truthy(n)
+			return errorCode(v)
 		case "status":
 			return v == "error" || v == "fail" || errorStatus(v) // Source: JSend, which has "success" beside them
 		case "code", "statuscode", "status_code":
@@ -157,6 +156,17 @@ func (a *answer) complaint(known ...*selector) string {
 		return false
 	})
 	return cmp.Or(name, a.denial(known...))
+}
+
+// errorCode tells whether the value of a member for error codes is one: not 0,
+// however long, and no word for success.
+func errorCode(v any) bool {
+	text, _ := valueText(v)
+	switch text = strings.ToLower(strings.TrimSpace(text)); text {
+	case "ok", "success", "none", "no_error", "false":
+		return false
+	}
+	return strings.Trim(text, "0") != ""
 }
 
 // errorStatus tells whether a value is the HTTP status of an error: some

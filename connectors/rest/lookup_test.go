@@ -107,6 +107,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		"JSend success beside an empty list":   {"list", 200, `{"status":"success","data":[]}`, nil, none},
 		"a number as error code":               {"list", 200, `{"errcode":40001,"errmsg":"invalid","data":[]}`, nil, want{kind: "malformed"}},
 		"an error code of 0":                   {"list", 200, `{"errcode":0,"errmsg":"ok","data":[]}`, nil, none},
+		"a text as error code":                 {"list", 200, `{"errorCode":"RATE_LIMIT","data":[]}`, nil, want{kind: "malformed"}},
+		"an error code of success":             {"list", 200, `{"error_code":"SUCCESS","errcode":"0000","errorCode":null,"data":[]}`, nil, none},
 		"the status of an error in the body":   {"list", 200, `{"status":429,"message":"slow down","data":[]}`, nil, want{kind: "malformed"}},
 		"the same as text":                     {"list", 200, `{"statusCode":"503","data":null}`, nil, want{kind: "malformed"}},
 		"the same as code":                     {"list", 200, `{"code":401,"data":[]}`, nil, want{kind: "malformed"}},
