@@ -57,11 +57,14 @@ func Summarize(e ledger.Entry, as []ledger.Attempt) ledger.Entry {
 			e.KeySentAt = earlier(e.KeySentAt, at)
 		}
 		e.SendBy = later(e.SendBy, a.SendBy)
-		if a.Effect == ledger.EffectUnknown && a.SendBy.IsZero() {
+		// A record that the system named in its answer to us is there, whatever a
+		// look does not show: its absence is not proven by waiting.
+		named := a.Ours && a.Effect == ledger.EffectUnknown && a.RemoteID != "" && a.Class != ledger.ClassAlreadyExists
+		if a.Effect == ledger.EffectUnknown && a.SendBy.IsZero() || named {
 			e.Unbounded = true
 		}
 		// Of the record made, or of the one that stands in the way.
-		if (a.Effect == ledger.EffectDone || a.Class == ledger.ClassAlreadyExists) && e.RemoteID == "" {
+		if (a.Effect == ledger.EffectDone || a.Class == ledger.ClassAlreadyExists || named) && e.RemoteID == "" {
 			e.RemoteID = a.RemoteID
 		}
 	}

@@ -62,6 +62,21 @@ func TestSummarize(t *testing.T) {
 		}(), func(e ledger.Entry) bool {
 			return !e.FirstFailedAt.IsZero() && !e.Unbounded && e.Effect == ledger.EffectNotDone
 		}},
+		"what the system named is there: no look proves its absence": {nil, func() []ledger.Attempt {
+			a := reported("ok", ledger.EffectUnknown, 0, 1)
+			a.Ours, a.RemoteID = true, "inv_9"
+			return []ledger.Attempt{a}
+		}(), func(e ledger.Entry) bool { return e.Unbounded && e.RemoteID == "inv_9" }},
+		"what it named, and a look found refused, is bounded": {nil, func() []ledger.Attempt {
+			a := reported("error", ledger.EffectNotDone, 0, 1)
+			a.Ours, a.RemoteID, a.Class = true, "inv_9", ledger.ClassRejected
+			return []ledger.Attempt{a}
+		}(), func(e ledger.Entry) bool { return !e.Unbounded && e.RemoteID == "" }},
+		"what stands in the way is named too, and may be another's": {nil, func() []ledger.Attempt {
+			a := reported("error", ledger.EffectUnknown, 0, 1)
+			a.Ours, a.RemoteID, a.Class = true, "inv_9", ledger.ClassAlreadyExists
+			return []ledger.Attempt{a}
+		}(), func(e ledger.Entry) bool { return !e.Unbounded && e.RemoteID == "inv_9" }},
 		"no attempts": {nil, nil, func(e ledger.Entry) bool { return e.Effect == ledger.EffectNotDone && e.Attempts == 0 }},
 	} {
 		e := base

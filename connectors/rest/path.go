@@ -174,18 +174,14 @@ func (s *selector) startsWith(name string) bool {
 	return s.steps[0] == name || s.steps[0] == "*"
 }
 
-// beside is the path of what stands at value where s stands at id, for s a path
-// from the top of an answer and the others from a record. ok is false where that
-// cannot be said.
-func (s *selector) beside(id, value *selector) (at *selector, ok bool) {
-	if len(s.steps) < len(id.steps) || len(id.steps) == 0 || len(value.steps) == 0 {
-		return nil, false // a header, or RFC 9535
-	}
-	top := s.steps[:len(s.steps)-len(id.steps)]
-	if !slices.Equal(s.steps[len(top):], id.steps) {
+// above is the path of the record of which id is found at s, a path from the top
+// of an answer. ok is false where that cannot be said: of a header, or RFC 9535.
+func (s *selector) above(id *selector) (top []string, ok bool) {
+	n := len(s.steps) - len(id.steps)
+	if n < 0 || len(id.steps) == 0 || !slices.Equal(s.steps[n:], id.steps) {
 		return nil, false
 	}
-	return &selector{text: value.text, steps: slices.Concat(top, value.steps), like: value.like}, true
+	return s.steps[:n], true
 }
 
 // nodes returns the values found, in the order of the document; members under

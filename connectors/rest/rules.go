@@ -200,6 +200,9 @@ func (w *waitRule) after(doc document, now time.Time) connectors.RetryAfter {
 	case w.midnight != nil:
 		at := now.In(w.midnight)
 		next := time.Date(at.Year(), at.Month(), at.Day()+1, 0, 0, 0, 0, w.midnight)
+		for next.Day() == at.Day() { // summer time begins at midnight: the day does at 1:00
+			next = next.Add(time.Hour)
+		}
 		return connectors.RetryAfter{Wait: ceilSecond(next.Sub(now))}
 	case w.path != nil:
 		return httpclient.ParseReset(w.path.text1(doc), w.unit, now)

@@ -123,13 +123,16 @@ func (c *Connector) sendResult(op *operation, ans *answer, s connectors.Send) co
 			r.Message = c.line(ans.bad.Error())
 			return r
 		}
-		if status, standing := op.made(ans); standing != connectors.StandingApplied {
-			// It was taken, and that is all: whether it takes effect the look says.
-			r.Effect, r.Rule = connectors.EffectUnknown, "status in a 2xx"
-			if standing != connectors.StandingPending {
+		if m := op.made(ans, s); m.why != "" {
+			// It was taken, and that is all: what it came to, the look says.
+			r.Effect, r.Rule = connectors.EffectUnknown, "record in a 2xx"
+			if m.foreign {
+				r.RemoteID = ""
+			}
+			if m.standing != connectors.StandingPending {
 				r.Kind = connectors.KindUnknown
 			}
-			r.Message = c.line(fmt.Sprintf("answered %d, and the record has the status %q", ans.status, status))
+			r.Message = c.line(fmt.Sprintf("answered %d, and the record %s", ans.status, m.why))
 			return r
 		}
 		if op.send.id == nil || r.RemoteID != "" || slices.Contains(op.send.empty, ans.status) {
@@ -203,25 +206,59 @@ func (b *sendBlock) proof(ans *answer) string {
 	return b.id.text1(ans.doc)
 }
 
-// made is the status that an answer shows of the record that was made, and what
-// it means; applied where none is shown. The record is there where its id is. Of
-// an operation that removes, the record's own status says nothing.
-func (op *operation) made(ans *answer) (status string, s connectors.Standing) {
+// made is what an answer to a send shows of the record that was made.
+type made struct {
+	why      string // it is no proof that our action took effect; "" for nothing
+	standing connectors.Standing
+	foreign  bool // it shows another key
+}
+
+// made reads the record in an answer to a send as the lookup would read it. What
+// is not shown is not missed. The record is there where its id is; of an
+// operation that removes, what stands there says nothing.
+func (op *operation) made(ans *answer, s connectors.Send) made {
 	b := op.lookup
-	if b == nil || b.status == nil || b.id == nil || op.send.id == nil || op.info.Removes || ans.doc.body == nil {
-		return "", connectors.StandingApplied
+	if b == nil || b.id == nil || op.send.id == nil || op.info.Removes {
+		return made{}
 	}
-	at, ok := op.send.id.beside(b.id, b.status)
-	if ok {
-		status = at.text1(ans.doc)
+	top, ok := op.send.id.above(b.id)
+	if !ok {
+		return made{}
 	}
-	if status == "" {
-		return "", connectors.StandingApplied
+	for _, body := range walk(ans.doc.body, top) {
+		doc := document{body: body, header: ans.header}
+		if text := b.foreign(doc, s); text != "" {
+			return made{why: fmt.Sprintf("shows the key %q", text), foreign: true}
+		}
+		if status := b.status.text1(doc); status != "" {
+			if r := op.record(b, doc, s.Key, nil); r.Standing != connectors.StandingApplied {
+				return made{why: fmt.Sprintf("has the status %q", status), standing: r.Standing}
+			}
+		}
+		for _, x := range comparedAll(op.compare, s.Payload, doc) {
+			if !x.Equal && x.Got != "" {
+				return made{why: fmt.Sprintf("has another %s", x.Path)}
+			}
+		}
 	}
-	if s, ok = op.statuses[status]; !ok {
-		s = connectors.StandingUnmapped
+	return made{}
+}
+
+// foreign is the key that a record shows where ours would stand, "" if it is
+// ours or none.
+func (b *block) foreign(doc document, s connectors.Send) (text string) {
+	if b.byRecord() {
+		return ""
 	}
-	return status, s
+	if _, ours := b.shown(doc, []string{s.Key, s.IdempotencyKey}); ours {
+		return ""
+	}
+	for _, m := range b.match {
+		if text = m.text1(doc); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // replayed tells whether an answer is a stored one given again.

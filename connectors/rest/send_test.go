@@ -219,10 +219,22 @@ func TestWhatAnAnswerToASendMeans(t *testing.T) {
 	if got := w.after(document{}, time.Date(2026, 9, 22, 10, 0, 0, 0, time.UTC)); got.Wait != 12*time.Hour {
 		t.Errorf("D13: %v until 2026-09-22T22:00:00Z", got.Wait)
 	}
+	for zone, noon := range map[string]time.Time{ // the day after has no midnight
+		"America/Santiago": time.Date(2026, 9, 5, 16, 0, 0, 0, time.UTC),
+		"Africa/Cairo":     time.Date(2026, 4, 23, 10, 0, 0, 0, time.UTC),
+	} {
+		place, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&waitRule{midnight: place}).after(document{}, noon); got.Wait != 12*time.Hour {
+			t.Errorf("%s: %v until the next day begins, want 12h", zone, got.Wait)
+		}
+	}
 }
 
 // A payment that was taken and declined has an id like any other.
-func TestTheStatusOfWhatWasMadeDecides(t *testing.T) {
+func TestWhatTheRecordInAnAnswerShowsDecides(t *testing.T) {
 	const done, unknown = connectors.EffectDone, connectors.EffectUnknown
 	const statuses = `statuses = { paid = "applied", processing = "pending", failed = "rejected", void = "reversed" }` + "\n"
 	const root = `lookup = { method = "GET", path = "/x/{key}", match = "ref", id = "id", status = "status" }` + "\n" + statuses
@@ -247,6 +259,13 @@ func TestTheStatusOfWhatWasMadeDecides(t *testing.T) {
 		"an id in a header tells no place":     {root + `send = { method = "POST", path = "/p/{key}", id = "header:X-Id" }`, `{"id":"1","status":"failed"}`, unknown, "silent_noop", ""},
 		"what is removed keeps its status":     {root + "removes = true\n" + `send = { method = "DELETE", path = "/p/{key}", id = "id" }`, `{"id":"1","status":"void"}`, done, "", "1"},
 		"no body where none is due":            {root + `send = { method = "POST", path = "/p/{key}", id = "id", empty = [200] }`, ``, done, "", ""},
+		"our key":                              {root + `send = { method = "POST", path = "/p/{key}", id = "id" }`, `{"id":"1","ref":"k1"}`, done, "", "1"},
+		"somebody else's record":               {root + `send = { method = "POST", path = "/p/{key}", id = "id" }`, `{"id":"1","ref":"K1","status":"paid"}`, unknown, "unknown", ""},
+		"a key of null shows none":             {root + `send = { method = "POST", path = "/p/{key}", id = "id" }`, `{"id":"1","ref":null}`, done, "", "1"},
+		"the same content":                     {root + "compare = { a = \"amount\" }\n" + `send = { method = "POST", path = "/p/{key}", id = "id" }`, `{"id":"1","amount":"1.00"}`, done, "", "1"},
+		"other content":                        {root + "compare = { a = \"amount\" }\n" + `send = { method = "POST", path = "/p/{key}", id = "id" }`, `{"id":"1","ref":"k1","amount":100}`, unknown, "unknown", "1"},
+		"content that is not shown":            {root + "compare = { a = \"amount\" }\n" + `send = { method = "POST", path = "/p/{key}", id = "id" }`, `{"id":"1","ref":"k1"}`, done, "", "1"},
+		"removed at once":                      {root[:strings.Index(root, " }")] + `, gone = "void" }` + "\n" + statuses + `send = { method = "POST", path = "/p/{key}", id = "id" }`, `{"id":"1","status":"paid","void":true}`, unknown, "unknown", "1"},
 		"a rule that says done":                {root + `send = { method = "POST", path = "/p/{key}", id = "id" }` + "\n" + `errors = [{ on = "send", status = 200, code = "status", is = "failed", effect = "done" }]`, `{"id":"1","status":"failed"}`, done, "", "1"},
 	}
 	for name, tc := range cases {
