@@ -461,7 +461,7 @@ func (p *parser) finish() {
 		}
 		a.ErrorCode = p.redact(a.ErrorCode)
 		if a.StartedAt.IsZero() {
-			a.StartedAt, a.Undated = instant(p.opts.Now), true
+			a.StartedAt = instant(p.opts.Now)
 		}
 	}
 }

@@ -62,7 +62,6 @@ type RecordAttempt struct {
 	Sends      int // 1 unless given; 0: not known
 	Final      bool
 	Token      string // of the answer to the intent that this attempt follows; "" not given
-	Undated    bool   // StartedAt was not given: it is the moment of receipt
 }
 
 // FieldError is one mistake in one field of a record.

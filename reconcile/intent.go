@@ -93,9 +93,8 @@ const (
 //
 // The token of the answer tells it exactly. Without one, an attempt takes it up
 // unless it says that it began before (the intent's own clock is the ledger's,
-// so that a reporter's slow clock costs a look), or does not say when it began
-// and would, having done nothing, end what may be under way. beside says what
-// to warn of where an attempt stands beside an intent that was answered.
+// so that a reporter's slow clock costs a look). beside says what to warn of
+// where an attempt stands beside an intent that was answered.
 func announced(as []ledger.Attempt, a ledger.Attempt, ra ledger.RecordAttempt) (at int, beside string) {
 	at = slices.IndexFunc(as, func(o ledger.Attempt) bool {
 		return o.AttemptID == intentID && !o.Ours && o.Status == ledger.AttemptStarted && o.Effect == ledger.EffectUnknown
@@ -110,12 +109,22 @@ func announced(as []ledger.Attempt, a ledger.Attempt, ra ledger.RecordAttempt) (
 		return at, ""
 	case answered && ra.Token != "":
 		return -1, fmt.Sprintf("attempts.token: %.40q is not the one of its answer", ra.Token) + kept
-	case a.StartedAt.Before(as[at].StartedAt):
+	case a.StartedAt.Before(asPreciseAs(a.StartedAt, as[at].StartedAt)):
 		return -1, "attempts.token: not given, and it began before the intent" + kept
-	case (ra.Undated || ra.StartedAt.IsZero()) && a.Effect == ledger.EffectNotDone:
-		return -1, "attempts.token: not given, nor when it began (started_at)" + kept
 	}
 	return at, ""
+}
+
+// asPreciseAs is the time given, cut to what a reporter wrote of another: one
+// that writes whole seconds or milliseconds begins nothing before it was
+// answered.
+func asPreciseAs(written, t time.Time) time.Time {
+	for _, unit := range []time.Duration{time.Second, time.Millisecond} {
+		if written.Truncate(unit).Equal(written) {
+			return t.Truncate(unit)
+		}
+	}
+	return t
 }
 
 // whyRefused is why nobody may send what was not recorded.

@@ -223,13 +223,18 @@ func TestIntents(t *testing.T) {
 				{before, ledger.StateInFlight, "it began before the intent"},
 				{before + `,"token":"7"`, ledger.StateInFlight, `"7" is not the one`},
 				{after + `,"token":"7"`, ledger.StateInFlight, `"7" is not the one`},
-				{`"effect":"not_done"`, ledger.StateInFlight, "nor when it began"},
+				{`"effect":"not_done"`, ledger.StateEscalated, ""}, // undated: at the moment of receipt
+				{`"started_at":"the second of the answer"`, ledger.StateEscalated, ""},
 				{before + `,"token":1`, ledger.StateEscalated, ""},
 				{after, ledger.StateEscalated, ""},
 			} {
 				key := fmt.Sprintf("a%d:1", i)
 				w.ask(key, "yes", "begun", fmt.Sprintf(`"record_id":"r%d",`, i))
-				o := report(key, c.attempt)
+				st, err := w.store.Entry(context.Background(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := report(key, strings.Replace(c.attempt, "the second of the answer", st.Attempts[0].StartedAt.UTC().Format(time.RFC3339), 1))
 				if o.Entry.State != c.state || !strings.Contains(strings.Join(o.Warnings, "; "), c.warning) || (c.warning == "") != (len(o.Warnings) == 0) {
 					t.Errorf("%s: %s, warned %q", c.attempt, o.Entry.State, o.Warnings)
 				}
