@@ -58,8 +58,10 @@ type API struct {
 	zone     *time.Location
 	log      *slog.Logger
 	mux      *http.ServeMux
-	bodies   *budget
+	small    *budget // of bodies of smallBody bytes at most, and of the first of all others
+	large    *budget
 	patience time.Duration // for a body
+	turn     time.Duration // for a share of the budgets, and for each part of a large body
 	metrics  metrics
 	open     atomic.Bool // ledger, people and viewer are set, and do not change any more
 	stopping atomic.Bool
@@ -68,7 +70,7 @@ type API struct {
 // New makes the interface.
 func New(o Options) *API {
 	a := &API{recorder: o.Recorder, parse: o.Parse, zone: o.Zone, log: o.Log,
-		mux: http.NewServeMux(), bodies: newBudget(bodiesMax), patience: bodyPatience}
+		mux: http.NewServeMux(), small: newBudget(smallMax), large: newBudget(largeMax), patience: bodyPatience, turn: turnPatience}
 	a.recorder.Answers = true
 	a.parse.Restore = false // a state is taken over by import alone
 	if a.zone == nil {

@@ -496,9 +496,10 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 		<-hold
 		return nil
 	})
+	large := strings.Repeat(" ", httpapi.SmallBody)
 	var wg sync.WaitGroup
 	for i := range 3 {
-		r := w.request("POST", "/v1/entries", record(fmt.Sprintf("k:%d", i), "unknown", ""), w.token(ledger.ScopeIngest))
+		r := w.request("POST", "/v1/entries", large+record(fmt.Sprintf("k:%d", i), "unknown", ""), w.token(ledger.ScopeIngest))
 		r.ContentLength = -1 // it may become as large as any
 		wg.Go(func() { w.do(r) })
 	}
@@ -507,7 +508,7 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r := w.request("POST", "/v1/entries", record("k:x", "unknown", ""), w.token(ledger.ScopeIngest)).WithContext(ctx)
+	r := w.request("POST", "/v1/entries", large+record("k:x", "unknown", ""), w.token(ledger.ScopeIngest)).WithContext(ctx)
 	r.ContentLength = -1
 	if rec := w.do(r); rec.Code != 503 || !strings.Contains(rec.Body.String(), "busy") {
 		t.Errorf("one too many: %d %s", rec.Code, rec.Body)

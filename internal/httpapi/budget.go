@@ -1,6 +1,9 @@
 package httpapi
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // budgetUnit is the step in which a budget is counted.
 const budgetUnit = 64 << 10
@@ -19,7 +22,7 @@ func newBudget(bytes int) *budget {
 // take waits until there is room for so many bytes, and returns what gives it
 // back. Who wants more than there is at all gets all of it.
 func (b *budget) take(ctx context.Context, bytes int) (give func(), err error) {
-	n := min(bytes/budgetUnit+1, cap(b.units))
+	n := min(max(1, (bytes+budgetUnit-1)/budgetUnit), cap(b.units))
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
@@ -35,6 +38,13 @@ func (b *budget) take(ctx context.Context, bytes int) (give func(), err error) {
 		}
 	}
 	return func() { b.give(n) }, nil
+}
+
+// wait is take, for so long at most.
+func (b *budget) wait(ctx context.Context, most time.Duration, bytes int) (give func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return b.take(ctx, bytes)
 }
 
 func (b *budget) give(n int) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/recovery-ledger/reconcile/internal/render"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -22,8 +24,12 @@ import (
 const (
 	// bodyMax bytes, or more where ledger.payload_max is large: see API.bodyMax.
 	bodyMax = 16 << 20
-	// bodiesMax bytes are held at once, of all requests.
-	bodiesMax = 64 << 20
+	// smallBody bytes are read of each body before it needs a place among the large
+	// ones: a hundred records, and what a client that only begins can hold.
+	smallBody = 256 << 10
+	// smallMax and largeMax bytes are held at once, of the bodies that are not
+	// larger than smallBody, or have not come further, and of the others.
+	smallMax, largeMax = 16 << 20, 48 << 20
 	// itemsMax bounds the answer, which is held until the last item is recorded.
 	itemsMax = 10_000
 	// batchItems and batchBytes end a transaction: Store.Record takes no more than
@@ -33,7 +39,9 @@ const (
 	// bodyPatience is how long a client gets to send its body: 16 MiB in a minute
 	// are 280 KB a second.
 	bodyPatience = time.Minute
-	// turnPatience is how long a request waits for its share of bodiesMax.
+	// turnPatience is how long a request waits for its share of these, and how long
+	// a large body may take for each further smallBody: who sends nothing more
+	// gives its place to the one who waits.
 	turnPatience = 10 * time.Second
 	// recordPatience ends a transaction that the ledger does not finish.
 	recordPatience = 30 * time.Second
@@ -134,7 +142,7 @@ func (a *API) intake(w http.ResponseWriter, r *http.Request, t ledger.APIToken, 
 		return err
 	}
 	defer give()
-	how, items := split(body, lines)
+	how, items, closed := split(body, lines)
 	if len(items) == 0 && how == formOne {
 		return problem(http.StatusBadRequest, "empty", "the body is empty; send a record, an array of records, or one record a line")
 	}
@@ -144,6 +152,11 @@ func (a *API) intake(w http.ResponseWriter, r *http.Request, t ledger.APIToken, 
 	answers, err := a.record(r.Context(), t, items, read)
 	if err != nil {
 		return err
+	}
+	if !closed {
+		// What came is whole or is refused for itself; that more was meant is told.
+		answers = append(answers, refusal("", []ledger.FieldError{{Field: "record",
+			Message: fmt.Sprintf("the array is not closed: the body ends at byte %d without its ]; what is before it is recorded as its answers say", len(body))}}))
 	}
 	refused := 0
 	for _, x := range answers {
@@ -255,16 +268,19 @@ func writeAnswers(w http.ResponseWriter, status int, how form, answers []answer)
 		kind, between = "application/x-ndjson", "\n"
 	}
 	b := bytes.NewBufferString(open)
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
+	var wide bytes.Buffer // an answer as JSON is written here, over several lines
 	for i, x := range answers {
 		if i > 0 {
 			b.WriteString(between)
 		}
-		if err := enc.Encode(x); err != nil {
+		wide.Reset()
+		err := render.JSON(&wide, x)
+		if err == nil {
+			err = json.Compact(b, wide.Bytes())
+		}
+		if err != nil {
 			panic(err) // texts, a time and lists of texts have a JSON form
 		}
-		b.Truncate(b.Len() - 1) // the line end that it adds
 	}
 	if len(answers) > 0 || how != formLines {
 		b.WriteString(end)
@@ -300,7 +316,9 @@ func bodyLines(r *http.Request) (bool, error) {
 // limit is the largest report taken: a payload that may be kept must fit in.
 func (a *API) limit() int { return max(bodyMax, 2*a.parse.PayloadMax+1<<20) }
 
-// body reads the whole body, at most limit bytes in a.patience. What gives its
+// body reads the whole body, at most limit bytes in a.patience. It takes room for
+// as much as a small one has, and only once that has come for all that may
+// follow: a client that says much and sends little holds little. What gives its
 // memory back is to be called when nothing of it is used any more.
 func (a *API) body(w http.ResponseWriter, r *http.Request, limit int) (body []byte, give func(), err error) {
 	tooLarge := problem(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than %d KiB; send less at once (nothing was done)", limit>>10)
@@ -311,18 +329,40 @@ func (a *API) body(w http.ResponseWriter, r *http.Request, limit int) (body []by
 		}
 		want = int(r.ContentLength)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), turnPatience)
-	defer cancel()
-	if give, err = a.bodies.take(ctx, want); err != nil {
-		return nil, nil, problem(http.StatusServiceUnavailable, "busy", "too much is being sent at once; send it again in a moment")
+	busy := problem(http.StatusServiceUnavailable, "busy", "too much is being sent at once; send it again in a moment")
+	if give, err = a.small.wait(r.Context(), a.turn, min(want, smallBody)); err != nil {
+		return nil, nil, busy
 	}
-	// A server that cannot set deadlines (a test's recorder) has no slow clients.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.patience))
+	read := http.NewResponseController(w)
+	end := time.Now().Add(a.patience)
+	until := func(t time.Time) {
+		// A server that cannot set deadlines (a test's recorder) has no slow clients.
+		_ = read.SetReadDeadline(t)
+	}
+	until(end)
 	var b bytes.Buffer
-	if r.ContentLength > 0 {
-		b.Grow(int(r.ContentLength) + bytes.MinRead) // no more than was taken of the budget
+	b.Grow(min(want, smallBody) + bytes.MinRead) // no more than was taken of the budget
+	from := http.MaxBytesReader(w, r.Body, int64(limit))
+	_, err = io.CopyN(&b, from, smallBody)
+	if err == nil && want > smallBody {
+		// Its place among the small ones is given up once it has one among the large
+		// ones, where nobody waits for a small one: so nobody waits for ever.
+		giveSmall := give
+		give, err = a.large.wait(r.Context(), a.turn, want)
+		giveSmall()
+		if err != nil {
+			return nil, nil, busy
+		}
+		if r.ContentLength > 0 {
+			b.Grow(want - b.Len() + bytes.MinRead)
+		}
+		for err == nil {
+			until(earlier(end, time.Now().Add(a.turn)))
+			_, err = io.CopyN(&b, from, smallBody)
+		}
 	}
-	if _, err = b.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit))); err == nil {
+	if err == nil || errors.Is(err, io.EOF) {
+		until(time.Time{}) // else its passing would look as if the client had gone
 		return b.Bytes(), give, nil
 	}
 	give()
@@ -331,9 +371,17 @@ func (a *API) body(w http.ResponseWriter, r *http.Request, limit int) (body []by
 	case errors.As(err, &over):
 		return nil, nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, nil, problem(http.StatusRequestTimeout, "slow", "the body did not come within %v; nothing was done", a.patience)
+		return nil, nil, problem(http.StatusRequestTimeout, "slow", "the body came too slowly: all of it must come within %v, and of a large one %d KiB in %v; nothing was done",
+			a.patience, smallBody>>10, a.turn)
 	}
 	return nil, nil, problem(http.StatusBadRequest, "cut", "the body was cut short; nothing was done")
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // entry reads the entry that a path names, within ctx.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -48,7 +49,11 @@ func TestAnswersHaveTheFormAndTheOrderOfTheRequest(t *testing.T) {
 			"no object":                                 {`"hello"`, "", 422, []string{"refused"}, true},
 			"brackets in texts are no brackets":         {"[" + record("K1", "unknown", `,"message":"]}, \"{["`) + "," + record("K2", "unknown", "") + "]", "", 200, []string{"new", "new"}, false},
 			"one key twice: the second sees the first":  {"[" + record("K1", "unknown", "") + "," + record("K1", "unknown", "") + "]", "", 200, []string{"new", "unchanged"}, false},
-			"an array that is not closed loses nothing": {"[" + record("K1", "unknown", "") + "," + record("K2", "unknown", ""), "", 200, []string{"new", "new"}, false},
+			"an array that is not closed loses nothing": {"[" + record("K1", "unknown", "") + "," + record("K2", "unknown", ""), "", 207, []string{"new", "new", "refused"}, false},
+			"an array that ends behind a comma":         {"[" + record("K1", "unknown", "") + " , ", "", 207, []string{"new", "refused"}, false},
+			"an array that ends within an item":         {"[" + record("K1", "unknown", "") + `,{"action_key":"K2"`, "", 207, []string{"new", "refused", "refused"}, false},
+			"an array that a brace closes":              {"[" + record("K1", "unknown", "") + "}", "", 422, []string{"refused", "refused"}, false},
+			"an array that only begins":                 {" [ ", "", 422, []string{"refused"}, false},
 			"a byte order mark":                         {"\ufeff" + record("K1", "unknown", ""), "", 200, []string{"new"}, true},
 		} {
 			n++
@@ -90,6 +95,33 @@ func TestAnswersHaveTheFormAndTheOrderOfTheRequest(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAnArrayThatIsNotClosed is told with its position.
+func TestAnArrayThatIsNotClosed(t *testing.T) {
+	w := newWorld(t, "sqlite:"+t.TempDir()+"/ledger.db")
+	body := "[" + record("k", "unknown", "")
+	got := decoded[[]answer](t, w.post("/v1/entries", body, 207))
+	want := fmt.Sprintf("the array is not closed: the body ends at byte %d without its ]", len(body))
+	if len(got) != 2 || len(got[1].Errors) != 1 || !strings.HasPrefix(got[1].Errors[0].Message, want) {
+		t.Errorf("got %+v, want %q", got, want)
+	}
+}
+
+// TestAnswersSteerNoTerminal: what came from outside goes back escaped.
+func TestAnswersSteerNoTerminal(t *testing.T) {
+	w := newWorld(t, "sqlite:"+t.TempDir()+"/ledger.db")
+	for name, kind := range map[string]string{"an array": "application/json", "lines": "application/x-ndjson"} {
+		// U+009B begins a sequence of control, U+202E turns what follows around.
+		item := `{"action_key":"` + name + `","workflow":"w","connector":"crm","operation":"x","a` + "\u009b\u202e" + `b":1}`
+		if name == "an array" {
+			item = "[" + item + "]"
+		}
+		got := w.post("/v1/entries", item, 200, "Content-Type: "+kind)
+		if strings.ContainsAny(got, "\u009b\u202e") || !strings.Contains(got, `a\u009b\u202eb: not a member`) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
 }
 
 func TestAnAnswerHasEveryMember(t *testing.T) {
@@ -353,6 +385,80 @@ func TestASlowClientIsCutOff(t *testing.T) {
 	_, _ = got.ReadFrom(conn)
 	if !strings.HasPrefix(got.String(), "HTTP/1.1 408 ") || !strings.Contains(got.String(), "nothing was done") {
 		t.Errorf("answer %q", got.String())
+	}
+	if n := w.entries(); n != 0 {
+		t.Errorf("%d entries were recorded", n)
+	}
+}
+
+// begin sends the head of a report and the first bytes of its body, once the
+// server has said that it reads it. length is what it says of its length, or -1
+// where it sends chunks.
+func begin(t *testing.T, w *world, conn net.Conn, length, bytes int) {
+	t.Helper()
+	how := fmt.Sprintf("Content-Length: %d", length)
+	body := strings.Repeat(" ", bytes)
+	if length < 0 {
+		how, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s", bytes+1, body)
+	}
+	if err := conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "POST /v1/entries HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n%s\r\n\r\n",
+		w.token(ledger.ScopeIngest), how); err != nil {
+		t.Fatal(err)
+	}
+	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
+	got := make([]byte, len(goOn))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != goOn {
+		t.Fatalf("the server does not read the body: %v, %q", err, got)
+	}
+	if _, err := io.WriteString(conn, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSlowClientsLockNobodyOut: whoever says that much will come, or does not say
+// how much, holds no more than what has come.
+func TestSlowClientsLockNobodyOut(t *testing.T) {
+	w := newWorld(t, "sqlite:"+t.TempDir()+"/ledger.db")
+	server := httptest.NewServer(w.api)
+	t.Cleanup(server.Close)
+	connect := func() net.Conn {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	for range 10 {
+		begin(t, w, connect(), -1, 100)
+		begin(t, w, connect(), httpapi.BodyMax, 100)
+	}
+	w.post("/v1/entries", record("run:small", "unknown", ""), 200)
+	w.post("/v1/entries", strings.Repeat(" ", httpapi.BodyMax/2)+record("run:large", "unknown", ""), 200)
+	// Those that have sent a part of a large body and no more: the large ones are
+	// waited for, a small one is taken.
+	for range 10 {
+		conn := connect()
+		begin(t, w, conn, -1, httpapi.SmallBody+100)
+	}
+	w.post("/v1/entries", record("run:small-2", "unknown", ""), 200)
+}
+
+// TestALargeBodyThatStopsIsCutOff long before the time for all of it is over.
+func TestALargeBodyThatStopsIsCutOff(t *testing.T) {
+	w := newWorld(t, "sqlite:"+t.TempDir()+"/ledger.db")
+	w.api.TurnPatience(50 * time.Millisecond)
+	for _, length := range []int{-1, httpapi.BodyMax} {
+		conn := dial(t, w)
+		begin(t, w, conn, length, httpapi.SmallBody+100)
+		var got bytes.Buffer
+		_, _ = got.ReadFrom(conn)
+		if !strings.HasPrefix(got.String(), "HTTP/1.1 408 ") || !strings.Contains(got.String(), "256 KiB in 50ms; nothing was done") {
+			t.Errorf("answer %q", got.String())
+		}
 	}
 	if n := w.entries(); n != 0 {
 		t.Errorf("%d entries were recorded", n)

@@ -15,12 +15,11 @@ const (
 // takes no other with it. With lines each line is an item; else an array is told
 // by its first byte, and objects that follow one another end where their braces
 // close. No item holds blanks around it; blank lines are none. The items are
-// parts of body.
-func split(body []byte, lines bool) (form, [][]byte) {
+// parts of body. closed is false for an array that has no end.
+func split(body []byte, lines bool) (how form, items [][]byte, closed bool) {
 	body = trim(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	switch {
 	case lines:
-		var items [][]byte
 		for line := range bytes.Lines(body) {
 			if len(items) > itemsMax {
 				break // refused: too many
@@ -29,17 +28,18 @@ func split(body []byte, lines bool) (form, [][]byte) {
 				items = append(items, line)
 			}
 		}
-		return formLines, items
+		return formLines, items, true
 	case len(body) == 0:
-		return formOne, nil
+		return formOne, nil, true
 	case body[0] == '[':
-		return formArray, splitArray(body)
+		items, closed = splitArray(body)
+		return formArray, items, closed
 	}
-	items := splitValues(body)
+	items = splitValues(body)
 	if len(items) == 1 {
-		return formOne, items
+		return formOne, items, true
 	}
-	return formLines, items
+	return formLines, items, true
 }
 
 // trim takes blanks of JSON away.
@@ -75,10 +75,10 @@ func (n *nesting) next(c byte) bool {
 }
 
 // splitArray cuts at the commas of the outermost array. What stands behind its
-// end is an item too, so that it is not lost without a word.
-func splitArray(body []byte) [][]byte {
+// end, or where a brace closes it, is an item too, so that it is not lost
+// without a word. closed is false where its bracket is missing.
+func splitArray(body []byte) (items [][]byte, closed bool) {
 	var n nesting
-	var items [][]byte
 	start := 0
 	for i, c := range body {
 		if !n.next(c) {
@@ -89,22 +89,26 @@ func splitArray(body []byte) [][]byte {
 			start = 1
 		case n.depth == 1 && c == ',':
 			if len(items) > itemsMax {
-				return items // refused: too many
+				return items, true // refused: too many
 			}
 			items = append(items, trim(body[start:i]))
 			start = i + 1
-		case n.depth == 0:
+		case n.depth == 0 && c == ']':
 			if last := trim(body[start:i]); len(last) > 0 || len(items) > 0 {
 				items = append(items, last)
 			}
 			if rest := trim(body[i+1:]); len(rest) > 0 {
 				items = append(items, rest)
 			}
-			return items
+			return items, true
+		case n.depth == 0: // a brace that closes nothing
+			n.depth = 1
 		}
 	}
-	// It was not closed.
-	return append(items, trim(body[start:]))
+	if last := trim(body[start:]); len(last) > 0 {
+		items = append(items, last)
+	}
+	return items, false
 }
 
 // splitValues cuts where an object or an array ends. What is neither stays with
