@@ -365,7 +365,8 @@ func (c *Connector) pagesOf(ctx context.Context, op *operation, b *block, s *sco
 		if p == nil || failed {
 			return true, nil
 		}
-		if p.more != nil && !p.more.truthy(ans.doc) {
+		told := p.more != nil && len(p.more.nodes(ans.doc)) > 0 // what is not there says nothing
+		if told && !p.more.truthy(ans.doc) {
 			return true, nil
 		}
 		var token string
@@ -376,13 +377,13 @@ func (c *Connector) pagesOf(ctx context.Context, op *operation, b *block, s *sco
 			switch {
 			case p.total != nil:
 				total, ok := number(p.total.text1(ans.doc))
-				if !ok {
+				if !ok || total < 0 {
 					return false, nil
 				}
 				if float64(calls) >= total {
 					return true, nil
 				}
-			case p.more != nil: // it says that there is more
+			case told: // it says that there is more
 			case len(items) == 0 || p.size > 0 && len(items) < p.size:
 				return true, nil
 			}
@@ -390,14 +391,21 @@ func (c *Connector) pagesOf(ctx context.Context, op *operation, b *block, s *sco
 			token = strconv.Itoa(page)
 		case p.link:
 			token = nextLink(ans.header.Values("Link"))
-		case p.url != nil:
-			token = p.url.text1(ans.doc)
-		case p.next.truthy(ans.doc): // false and 0 are no cursors
-			token = p.next.text1(ans.doc)
+		default:
+			cursor := p.next
+			if p.url != nil {
+				cursor = p.url
+			}
+			if cursor.truthy(ans.doc) { // false and 0 are no cursors
+				token = cursor.text1(ans.doc)
+				if token == "" {
+					return false, nil // an object, say: it goes on, and we cannot follow
+				}
+			}
 		}
 		if token == "" {
 			// No cursor is the end, unless the answer says that more follows.
-			return p.more == nil, nil
+			return !told, nil
 		}
 		if calls >= p.max || seen[token] {
 			return false, nil

@@ -361,6 +361,9 @@ lookup = { method = "GET", path = "/total", query = { k = "{key}", p = "{page}" 
 name = "more"
 lookup = { method = "GET", path = "/more", query = { k = "{key}", p = "{page}" }, items = "data", match = "ref", id = "id", pages = { more = "more", size = 5 } }
 [[operation]]
+name = "asked"
+lookup = { method = "GET", path = "/asked", query = { k = "{key}", p = "{page}" }, items = "data", match = "ref", id = "id", pages = { next = "next", more = "more" } }
+[[operation]]
 name = "link"
 lookup = { method = "GET", path = "/link", query = { k = "{key}" }, items = "data", match = "ref", id = "id", pages = { url = "link:next" } }
 [[operation]]
@@ -422,6 +425,25 @@ func TestPages(t *testing.T) {
 	check("a cursor that is 0", "token", 0, 1, true, "")
 	serve("GET /token", map[string]string{"": `{"data":[],"next":17}`, "17": `{"data":[` + hit + `],"next":null}`})
 	check("a cursor that is a number", "token", 1, 2, true, "")
+
+	serve("GET /token", map[string]string{"": `{"data":[],"next":{"after":"a"}}`})
+	check("a cursor that cannot be read", "token", 0, 1, false, "")
+	serve("GET /url", map[string]string{"": `{"data":[],"next":{"href":"/url?p=2"}}`})
+	check("an address that cannot be read", "url", 0, 1, false, "")
+	serve("GET /token", map[string]string{"": `{"data":[],"next":{}}`})
+	check("a cursor that is empty", "token", 0, 1, true, "")
+	serve("GET /total", map[string]string{"1": `{"data":[],"pages":0}`})
+	check("a total of 0", "total", 0, 1, true, "")
+	serve("GET /total", map[string]string{"1": `{"data":[],"pages":-1}`})
+	check("a total that is not known", "total", 0, 1, false, "")
+	serve("GET /asked", map[string]string{"": `{"data":[],"next":"a"}`, "a": `{"data":[` + hit + `],"more":false}`})
+	check("a cursor, and not said whether there is more", "asked", 1, 2, true, "")
+	serve("GET /asked", map[string]string{"": `{"data":[]}`})
+	check("no cursor, and not said whether there is more", "asked", 0, 1, true, "")
+	serve("GET /asked", map[string]string{"": `{"data":[],"next":"a","more":false}`})
+	check("a cursor, and no more", "asked", 0, 1, true, "")
+	serve("GET /asked", map[string]string{"": `{"data":[],"more":true}`})
+	check("more, and no cursor", "asked", 0, 1, false, "")
 
 	sys.do("GET /link", func(w http.ResponseWriter, r *http.Request, _ string) {
 		if r.URL.Query().Get("p") == "" {
