@@ -424,16 +424,20 @@ func TestHealth(t *testing.T) {
 		if code, body := get("/readyz"); code != 200 {
 			t.Errorf("ready: %d %s", code, body)
 		}
+		w.connectors["crm"] = lane("crm")
 		w.post("/v1/entries", "["+record("run:a", "unknown", "")+`,{"action_key":"x"}]`, 207)
+		for _, foreign := range []string{"made-up", "made up too"} {
+			w.post("/v1/entries", strings.Replace(record("run:"+foreign, "unknown", ""), `"crm"`, `"`+foreign+`"`, 1), 200)
+		}
 		w.api.Passed(reconcile.Tally{Counts: reconcile.Counts{SettledApplied: 3}}, nil)
 		w.act("run:a", `{"action":"assign","action_id":"1","to":"revops"}`, 200)
 		w.get("/v1/entries/run:nobody", 404)
 		_, text := get("/metrics")
 		for _, want := range []string{
-			"# TYPE reconcile_due_entries gauge\n", `reconcile_due_entries{lane="crm",work="look"} 1` + "\n",
+			"# TYPE reconcile_due_entries gauge\n", `reconcile_due_entries{lane="crm",work="look"} 1` + "\n", `reconcile_due_entries{lane="unknown",work="look"} 2` + "\n",
 			"reconcile_ledger_up 1\n", `reconcile_waiting_entries{why="flagged"} 0` + "\n", `reconcile_build_info{version="test"} 1`, `reconcile_passes_total{result="done"} 1`,
-			`reconcile_pass_entries_total{what="settled_applied"} 3`, `reconcile_records_total{recorded="new"} 1`, `reconcile_records_total{recorded="refused"} 1`,
-			`reconcile_answers_total{send="wait"} 1`, `reconcile_actions_total{action="assign"} 1`,
+			`reconcile_pass_entries_total{what="settled_applied"} 3`, `reconcile_records_total{recorded="new"} 3`, `reconcile_records_total{recorded="refused"} 1`,
+			`reconcile_answers_total{send="wait"} 3`, `reconcile_actions_total{action="assign"} 1`,
 			`reconcile_http_requests_total{route="/v1/entries/{key}",status="404"} 1`, `reconcile_http_requests_total{route="/v1/entries",status="207"} 1`,
 		} {
 			if !strings.Contains(text, want) {
@@ -442,6 +446,9 @@ func TestHealth(t *testing.T) {
 		}
 		if strings.Contains(text, "run:") {
 			t.Error("a key stands in the metrics")
+		}
+		if strings.Contains(text, "made") {
+			t.Errorf("a name from outside stands in the metrics:\n%s", text)
 		}
 		// What is due is counted once for all who ask within a while.
 		w.post("/v1/entries", record("run:b", "unknown", ""), 200)

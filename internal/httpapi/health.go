@@ -141,6 +141,7 @@ func (a *API) standing(ctx context.Context) standing {
 	s = standing{}
 	var err error
 	if s.due, err = a.ledger.Due(ctx, ledger.Filter{}); err == nil {
+		s.due = a.byKnownLanes(s.due)
 		s.escalated, s.overdue, s.flagged, err = a.ledger.Waiting(ctx)
 	}
 	if s.up = err == nil; !s.up {
@@ -150,6 +151,35 @@ func (a *API) standing(ctx context.Context) standing {
 	defer m.mu.Unlock()
 	m.stands = s
 	return s
+}
+
+// otherLane stands for the lanes of connectors that the config does not define:
+// their names came from outside, and each value of a label costs whoever keeps
+// the metrics.
+const otherLane = "unknown"
+
+// byKnownLanes adds up what is due on lanes of no connector in the config.
+func (a *API) byKnownLanes(due []ledger.Due) []ledger.Due {
+	known := map[string]bool{}
+	for _, c := range a.recorder.Connectors {
+		known[c.Info().Lane] = true
+	}
+	var out []ledger.Due
+	at := map[ledger.Work]int{} // place in out of what is due on other lanes
+	for _, d := range due {
+		if !known[d.Lane] {
+			i, there := at[d.Work]
+			if there {
+				out[i].Count += d.Count
+				out[i].Leased += d.Leased
+				continue
+			}
+			at[d.Work] = len(out)
+			d.Lane = otherLane
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // getMetrics writes the Prometheus text format, version 0.0.4.

@@ -49,11 +49,11 @@ func Listen(ctx context.Context, address string, files TLSFiles, api *API, log *
 	l.http = &http.Server{Handler: api, ReadHeaderTimeout: headerPatience, ReadTimeout: headerPatience + bodyPatience,
 		WriteTimeout: answerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: headersMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	if files != (TLSFiles{}) {
-		cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		cert, err := newCertificate(files, log)
 		if err != nil {
 			return nil, fmt.Errorf("daemon.tls_cert, daemon.tls_key: %w", err)
 		}
-		l.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+		l.http.TLSConfig = &tls.Config{GetCertificate: cert.get, MinVersion: tls.VersionTLS12}
 		l.tls = true
 	}
 	var err error

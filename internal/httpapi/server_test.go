@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -151,6 +152,75 @@ func TestTLS(t *testing.T) {
 	missing := httpapi.TLSFiles{Cert: filepath.Join(t.TempDir(), "none"), Key: files.Key}
 	if _, err := httpapi.Listen(t.Context(), "127.0.0.1:0", missing, w.api, nil); err == nil || !strings.Contains(err.Error(), "daemon.tls_cert") {
 		t.Errorf("a certificate that is not there: %v", err)
+	}
+}
+
+// TestACertificateIsReadAnew when its files change; one that cannot be read
+// leaves the old one in place.
+func TestACertificateIsReadAnew(t *testing.T) {
+	w := newWorld(t, "sqlite:"+t.TempDir()+"/ledger.db")
+	files, old := certificate(t)
+	l, err := httpapi.Listen(t.Context(), "127.0.0.1:0", files, w.api, slog.New(slog.NewTextHandler(w.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Serve(ctx, time.Second) }()
+	trusts := func(pool *x509.CertPool) bool {
+		t.Helper()
+		conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: pool}}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.Address(), "https://"))
+		var unknown x509.UnknownAuthorityError
+		if err == nil {
+			_ = conn.Close()
+		} else if !errors.As(err, &unknown) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	written := time.Now()
+	write := func(to, content string) {
+		t.Helper()
+		if err := os.WriteFile(to, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		written = written.Add(time.Minute) // a file system's clock may be coarse
+		if err := os.Chtimes(to, written, written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content := func(name string) string {
+		t.Helper()
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if !trusts(old) {
+		t.Error("the first certificate is not given")
+	}
+	next, pool := certificate(t)
+	write(files.Cert, content(next.Cert))
+	if !trusts(old) || !strings.Contains(w.log.String(), "the new certificate cannot be used") {
+		t.Errorf("a certificate without its key: the old one is given up, or nothing is said: %s", w.log)
+	}
+	if n := strings.Count(w.log.String(), "cannot be used"); !trusts(old) || n != strings.Count(w.log.String(), "cannot be used") {
+		t.Error("it is told more than once")
+	}
+	write(files.Key, content(next.Key))
+	if trusts(old) || !trusts(pool) {
+		t.Error("the new certificate is not given")
+	}
+	if err := os.Remove(files.Cert); err != nil {
+		t.Fatal(err)
+	}
+	if !trusts(pool) {
+		t.Error("a file that is gone takes the certificate with it")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/internal/httpapi"
 	"github.com/recovery-ledger/reconcile/internal/pgtest"
 	"github.com/recovery-ledger/reconcile/ledger"
@@ -32,6 +33,8 @@ type world struct {
 	api    *httpapi.API
 	log    *safeBuffer
 	tokens map[string]string // by their scopes
+
+	connectors map[string]connectors.Connector // none, unless a test adds some before requests
 }
 
 // trouble is a ledger that can be made to fail.
@@ -161,7 +164,8 @@ func newWorld(t *testing.T, ledgerURL string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.api = httpapi.New(httpapi.Options{Ledger: w.ledger, People: engine, Recorder: reconcile.Recorder{Policies: policies, Owners: owners},
+	w.connectors = map[string]connectors.Connector{}
+	w.api = httpapi.New(httpapi.Options{Ledger: w.ledger, People: engine, Recorder: reconcile.Recorder{Policies: policies, Owners: owners, Connectors: w.connectors},
 		Version: "test", Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	return w
 }
@@ -259,6 +263,17 @@ func (w *world) entries() int {
 		w.t.Fatal(err)
 	}
 	return n
+}
+
+// lane is a connector that has one, and answers nothing.
+type lane string
+
+// Info implements connectors.Connector.
+func (l lane) Info() connectors.Info { return connectors.Info{Name: string(l), Lane: string(l)} }
+
+// Lookup implements connectors.Connector.
+func (lane) Lookup(context.Context, connectors.Query) (connectors.Answer, error) {
+	return connectors.Answer{}, errors.New("it answers nothing")
 }
 
 // decoded reads JSON strictly as one value.
