@@ -67,7 +67,15 @@ var (
 	prose  = regexp.MustCompile(`(?i)(\b(?:` + secretName + `|api key)\s*:\s*)([^\s"',;&}\\]+)`)
 	quoted = regexp.MustCompile("(?i)(\\b(?:" + secretName + "|api key)\\s*:?\\s*[\"'`])([^\\s\"'`\\\\]+)")
 
-	scheme = regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{6,})`)
+	// A scheme of authorization with what follows it; goesOn is what goes on after
+	// that as in a sentence, be it with something that was masked.
+	goesOn = regexp.MustCompile(`^[ \t]+[A-Za-z\[]`)
+	scheme = regexp.MustCompile(`(?i)(\b(?:bearer|basic)(?:\s|%20)+)([A-Za-z0-9._~+/=-]{3,})`)
+
+	// plainWord is a word as it stands in a sentence; schemeWords are those that
+	// stand behind a scheme where it is spoken of.
+	plainWord   = regexp.MustCompile(`^[A-Za-z]?[a-z]*(?:-[a-z]+)*[.]?$`)
+	schemeWords = regexp.MustCompile(`(?i)^(?:auth|authentication|authorization|credentials?|errors?|format|headers?|is|key|keys|login|missing|not|of|or|password|realm|required|schemes?|tokens?|type|user|was)(?:[.=-].*)?$`)
 
 	// Tokens that show by their form what they are: JSON web tokens, those with
 	// "live" or "test" in them, and what the secret scanners of Slack, GitHub,
@@ -107,7 +115,7 @@ func patterns(s string) string {
 	})
 	s = replace(s, privateKey, func(g []string) string { return g[1] + Mask + g[2] })
 	s = replace(s, scheme, func(g []string) string {
-		if looksRandom(g[2]) {
+		if schemeSecret(g[1], g[2], goesOn.MatchString(g[3])) {
 			return g[1] + Mask
 		}
 		return g[0]
@@ -115,10 +123,28 @@ func patterns(s string) string {
 	return wellKnown.ReplaceAllString(s, Mask)
 }
 
+// schemeSecret says whether what stands behind "Bearer" or "Basic" is a secret.
+// sentence: more words follow it.
+func schemeSecret(scheme, value string, sentence bool) bool {
+	switch {
+	case looksRandom(value):
+		return true
+	case schemeWords.MatchString(value):
+		return false
+	case !plainWord.MatchString(value):
+		return len(value) >= 6 // capitals within: no word
+	case strings.HasPrefix(scheme, "Bearer"):
+		return !sentence // "Bearer xyz" as a header has it, no "Bearer bonds are cheap"
+	}
+	return false
+}
+
 func looksRandom(s string) bool {
 	return len(s) >= 20 || len(s) >= 6 && strings.ContainsAny(s, "0123456789")
 }
 
+// replace replaces each match by what with makes of its groups and, behind them,
+// of the text that follows.
 func replace(s string, re *regexp.Regexp, with func(groups []string) string) string {
 	found := re.FindAllStringSubmatchIndex(s, -1)
 	if found == nil {
@@ -127,14 +153,14 @@ func replace(s string, re *regexp.Regexp, with func(groups []string) string) str
 	var out strings.Builder
 	last := 0
 	for _, at := range found {
-		groups := make([]string, len(at)/2)
+		groups := make([]string, len(at)/2, len(at)/2+1)
 		for i := range groups {
 			if at[2*i] >= 0 {
 				groups[i] = s[at[2*i]:at[2*i+1]]
 			}
 		}
 		out.WriteString(s[last:at[0]])
-		out.WriteString(with(groups))
+		out.WriteString(with(append(groups, s[at[1]:])))
 		last = at[1]
 	}
 	out.WriteString(s[last:])
