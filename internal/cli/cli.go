@@ -42,8 +42,8 @@ func Run(ctx context.Context, args []string, s Streams) int {
 		switch {
 		case closedPipe(werr) && (err == nil || errors.Is(err, werr)):
 			return ExitDone
-		case err == nil:
-			err = fmt.Errorf("write the result: %w", werr)
+		case err == nil, errors.Is(err, werr):
+			err = fmt.Errorf("%w; the result is not whole: make room, or write it elsewhere", cmp.Or(err, werr))
 		}
 	}
 	code := exitCode(ctx, err)
@@ -56,6 +56,10 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	}
 	return code
 }
+
+// onlyPrint are the commands that do nothing but print: where nobody can read
+// it, they fail. The others may be run for what they do.
+var onlyPrint = []string{"export", "entries", "show", "report", "review list", "lanes", "key", "token create", "token list"}
 
 // Groups of commands in the help.
 const (
@@ -126,6 +130,9 @@ func newRoot(a *app) *cobra.Command {
 		})
 		if len(empty) > 0 {
 			return usagef("%s: given, but empty; give a value, or leave it out", strings.Join(empty, ", "))
+		}
+		if a.OutClosed && slices.Contains(onlyPrint, words(cmd)) {
+			return fmt.Errorf("%s: stdout is closed, so the result would be lost; give it a file or a pipe (> /dev/null throws it away)", words(cmd))
 		}
 		return nil
 	}

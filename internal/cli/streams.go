@@ -21,6 +21,7 @@ type Streams struct {
 
 	InTerminal  bool // a person can answer questions
 	OutTerminal bool // tables may be fitted, times may be relative
+	OutClosed   bool // what is printed is lost, and no write fails
 	ErrTerminal bool // a progress bar may be drawn
 	Width       int  // columns of the terminal; 0: no limit
 
@@ -35,6 +36,7 @@ func OSStreams() Streams {
 		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		OutClosed:   outClosed(),
 		Env:         os.LookupEnv,
 		Now:         time.Now,
 	}

@@ -98,9 +98,17 @@ func (o tokenCreateOptions) run(ctx context.Context, a *app) error {
 	if slices.Contains(scopes, ledger.ScopePayload) && !slices.Contains(scopes, ledger.ScopeRead) {
 		a.note("warning: payload is good for nothing without read")
 	}
+	if _, err := fmt.Fprintln(a.Out, token); err != nil {
+		// Nobody has it, so nobody may use it. The cause is not wrapped: here a
+		// reader that went away is a failure too.
+		undone := "it is revoked, so run this again"
+		if _, rerr := s.store.RevokeToken(ctx, o.name); rerr != nil {
+			undone = fmt.Sprintf("revoke it: reconcile token revoke %s (it could not be done here: %v)", o.name, rerr)
+		}
+		return fmt.Errorf("token %q could not be printed: %v; %s", o.name, err, undone)
+	}
 	a.note("token %q is good for %s; it is not shown again", o.name, strings.Join(texts(scopes), ", "))
-	_, err = fmt.Fprintln(a.Out, token)
-	return err
+	return nil
 }
 
 // tokenListOptions are the flags of token list.
