@@ -251,6 +251,7 @@ type Start struct {
 	Timeout    time.Duration // send_by = started + this
 	LeaseFor   time.Duration
 	Concurrent int   // 0: no limit
+	Repeats    bool  // an equal action that was begun, or is in doubt, is not in the way
 	Generation int64 // of the claimed entry
 	PassID     string
 	Detail     []byte

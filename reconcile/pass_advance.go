@@ -564,7 +564,8 @@ func (r *run) send(ctx context.Context, st *stage, j job, c candidate, e ledger.
 		failpoint.Hit("before-started")
 		host := time.Now()
 		s, err := r.e.store.Start(ctx, ledger.Start{Lease: c.lease, Attempt: attempt, Next: begun(e, append(as[:len(as):len(as)], attempt), now),
-			Timeout: j.op.Timeout, LeaseFor: max(r.e.lease, j.op.Timeout+closeGrace), Concurrent: st.concurrent(), Generation: e.Generation, PassID: r.id})
+			Timeout: j.op.Timeout, LeaseFor: max(r.e.lease, j.op.Timeout+closeGrace), Concurrent: st.concurrent(), Generation: e.Generation,
+			Repeats: r.e.policies.For(e).Repeats, PassID: r.id})
 		failpoint.Hit("after-started")
 		switch {
 		case errors.Is(err, ledger.ErrNotDurable):

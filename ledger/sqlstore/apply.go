@@ -329,7 +329,7 @@ func (s *Store) start(ctx context.Context, tx *txn, st ledger.Start, next ledger
 
 	a := args{
 		"id": st.Lease.EntryID, "token": st.Lease.Token, "holder": storable(st.Lease.Holder), "generation": st.Generation,
-		"timeout": spanMicros(st.Timeout), "lease": spanMicros(st.LeaseFor), "concurrent": st.Concurrent,
+		"timeout": spanMicros(st.Timeout), "lease": spanMicros(st.LeaseFor), "concurrent": st.Concurrent, "repeats": number01(st.Repeats),
 		"next_at": micros(next.NextAt), "first_sent_at": micros(next.FirstSentAt), "key_sent_at": micros(next.KeySentAt),
 		"send_by": micros(next.SendBy),
 	}
@@ -386,11 +386,12 @@ func (s *Store) start(ctx context.Context, tx *txn, st ledger.Start, next ledger
 	return ledger.Started{StartedAt: now, SendBy: att.SendBy, Entry: next, Lease: lease}, nil
 }
 
-// startLocks locks what a start rests on: entry, outcome key, lane, in this
-// order. nil: there is no such entry.
+// startLocks locks what a start rests on: entry, outcome key, what it has in
+// common with others, lane, in this order. nil: there is no such entry.
 func (s *Store) startLocks(ctx context.Context, tx *txn, st ledger.Start) (*standing, error) {
 	var cur standing
-	dest := append(standsLayout.dest(&cur.Entry), &cur.history, &cur.outcomeKey)
+	dest := append(standsLayout.dest(&cur.Entry), &cur.history, &cur.outcomeKey,
+		&cur.Connector, &cur.Operation, &cur.RecordID, &cur.PayloadDigest)
 	found, err := s.one(ctx, tx, "start_lock", args{"id": st.Lease.EntryID}, dest...)
 	if err != nil || !found {
 		return nil, err
@@ -399,6 +400,9 @@ func (s *Store) startLocks(ctx context.Context, tx *txn, st ledger.Start) (*stan
 		if _, err := s.exec(ctx, tx, "holder_lock", args{"outcome_key": cur.outcomeKey, "id": cur.ID}); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.lockWays(ctx, tx, []ledger.Entry{cur.Entry}); err != nil {
+		return nil, err
 	}
 	if st.Concurrent <= 0 {
 		return &cur, nil

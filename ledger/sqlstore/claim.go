@@ -148,6 +148,17 @@ func (s *Store) onLeases(ctx context.Context, tx *txn, name string, ls []ledger.
 		to.text(storable(ls[i].Holder))
 		to.int(micros(until))
 	}}
+	ids := make([]int64, len(ls))
+	for i, l := range ls {
+		ids[i] = l.EntryID
+	}
+	list, err := s.d.list(ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.query(ctx, tx, "lease_lock", args{"ids": list}, func(*sqlx.Rows) error { return nil }); err != nil {
+		return nil, err
+	}
 	type claim struct{ id, token int64 }
 	held := map[claim]bool{}
 	err = s.bulk(ctx, tx, name, leaseLayout, rs, func(r *sqlx.Rows) error {

@@ -238,7 +238,7 @@ func TestPlans(t *testing.T) {
 				"lease_until": now, "generation": 1})
 		}
 		start := args{"id": 20100, "token": 0, "holder": "w", "generation": 1, "timeout": 1, "lease": 1, "concurrent": 2,
-			"next_at": 1, "first_sent_at": 0, "key_sent_at": 0, "send_by": 0}
+			"next_at": 1, "first_sent_at": 0, "key_sent_at": 0, "send_by": 0, "repeats": 0}
 		var e ledger.Entry
 		for i, v := range startLayout.values(&e) {
 			start[cell(i)[1:]] = v
@@ -246,7 +246,7 @@ func TestPlans(t *testing.T) {
 		for name, a := range map[string]args{
 			"claim": claim(), "peek": claim(), "due": filtered(args{}), "overdue": filtered(args{}),
 			"control":  {"connector": "crm", "operation": "contact.create", "before": now},
-			"siblings": {"ids": ids}, "entry": {"action_key": "k1"}, "attempts": {"ids": ids}, "apply_lock": {"ids": ids},
+			"siblings": {"ids": ids}, "entry": {"action_key": "k1"}, "attempts": {"ids": ids}, "apply_lock": {"ids": ids}, "lease_lock": {"ids": ids},
 			"start": start,
 		} {
 			plan := planOf(t, s, name, a)

@@ -27,7 +27,11 @@ func (s *Store) goOn(ctx context.Context, tx *txn, now time.Time, asks []asked) 
 	if err := s.lockOutcomes(ctx, tx, asks); err != nil {
 		return err
 	}
-	if err := s.lockWays(ctx, tx, asks); err != nil {
+	es := make([]ledger.Entry, len(asks))
+	for i, a := range asks {
+		es[i] = a.p.entry
+	}
+	if err := s.lockWays(ctx, tx, es); err != nil {
 		return err
 	}
 	held, err := s.holders(ctx, tx)
@@ -135,13 +139,13 @@ func (s *Store) lockOutcomes(ctx context.Context, tx *txn, asks []asked) error {
 	return s.bulk(ctx, tx, "holder_locks", holderLayout, rs, nil)
 }
 
-// lockWays locks what asks have in common with others beside an outcome key
-// (equal content, one record), so that of two that are asked at once one sees
-// the other. The outcome keys are locked before.
-func (s *Store) lockWays(ctx context.Context, tx *txn, asks []asked) error {
+// lockWays locks what entries about to begin have in common with others beside
+// an outcome key (equal content, one record), so that of two that begin at once
+// one sees the other. Their rows and then the outcome keys are locked before.
+func (s *Store) lockWays(ctx context.Context, tx *txn, es []ledger.Entry) error {
 	var ways []string
-	for _, a := range asks {
-		for _, w := range inTheWay(a.p.entry) {
+	for _, e := range es {
+		for _, w := range inTheWay(e) {
 			if strings.HasPrefix(w, "content ") || strings.HasPrefix(w, "record ") {
 				ways = append(ways, storable(w))
 			}

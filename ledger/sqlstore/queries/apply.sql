@@ -16,7 +16,7 @@ UPDATE entry SET ({standing}) = ({n.standing}),
 RETURNING entry.id
 
 -- name: start_lock
-SELECT {e.stands}, e.history_count, e.outcome_key
+SELECT {e.stands}, e.history_count, e.outcome_key, e.connector, e.operation, e.record_id, e.payload_digest
   FROM entry AS e
  WHERE e.id = :id
  {lock}
@@ -47,6 +47,7 @@ EXISTS (SELECT 1 FROM meta AS x WHERE x.name = 'held' AND x.value <> '')
 entry.outcome_key <> '' AND EXISTS (SELECT 1 FROM entry AS h
         WHERE h.outcome_key = entry.outcome_key AND h.outcome_key <> '' AND h.id <> entry.id AND {holds})
     OR {out of order}
+    OR CAST(:repeats AS bigint) = 0 AND {look alike begun}
 
 -- fragment: marks
 -- Calls under way on the entry's lane.

@@ -40,6 +40,13 @@ EXISTS (SELECT 1
           JOIN entry AS l ON {same record}
          WHERE e.id = entry.id AND ({l is newer} AND {sent or applied} OR {l is older} AND {may still land}))
 
+-- fragment: look alike begun
+-- An equal action was begun meanwhile, or is in doubt.
+EXISTS (SELECT 1
+          FROM entry AS e
+          JOIN entry AS l ON {same record} AND {same content} AND l.settled_at = 0
+         WHERE e.id = entry.id AND {may be alike} AND l.id <> e.id AND l.effect <> 'not_done' AND l.state NOT IN ('retryable', 'ready'))
+
 -- name: siblings
 -- By outcome: all of them, but no more than fifty an entry, those first that
 -- matter. By record: one of a kind is enough to be in the way.

@@ -38,6 +38,11 @@ SELECT {e.entry}
  ORDER BY e.next_at, e.action_key
  LIMIT :limit
 
+-- name: lease_lock
+-- In the order in which apply_lock locks, so that the two do not wait for each
+-- other in a ring.
+SELECT e.id FROM entry AS e WHERE e.id {any id} ORDER BY e.id {lock}
+
 -- name: renew
 UPDATE entry SET lease_until = n.until
   FROM {rows lease}
