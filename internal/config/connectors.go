@@ -244,8 +244,8 @@ func (c *Config) checkEncrypted() {
 	}
 }
 
-// clearHost is the host of a plain http address, "" where calls are encrypted or
-// stay on this machine.
+// clearHost is the host of a plain http address, "" where calls are encrypted,
+// stay on this machine, or go to a test host.
 func clearHost(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || !strings.EqualFold(u.Scheme, "http") {
@@ -253,6 +253,9 @@ func clearHost(address string) string {
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761, 6.3: never leaves the host
+		return ""
+	}
+	if strings.HasSuffix(host, ".test") { // RFC 6761, 6.2: no name of the public network
 		return ""
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {

@@ -265,6 +265,8 @@ func TestPlainHTTPIsWarnedOf(t *testing.T) {
 		"a password is not shown":      {`base_url = "http://ada:geheim@billing.example"`, "reconcile.toml:3: connectors.crm.base_url: http to billing.example "},
 		"localhost":                    {`base_url = "http://localhost:8080"`, ""},
 		"a name below localhost":       {`base_url = "http://crm.localhost"`, ""},
+		"a test host":                  {`base_url = "http://crm.test:8080"`, ""},
+		"a name that only holds test":  {`base_url = "http://crm.test.example"`, "reconcile.toml:3: connectors.crm.base_url: http to crm.test.example "},
 		"the loopback":                 {`base_url = "http://127.0.0.1:8080"`, ""},
 		"the whole loopback block":     {`base_url = "http://127.9.9.9"`, ""},
 		"the loopback of IPv6":         {`base_url = "http://[::1]:8080"`, ""},
