@@ -27,6 +27,7 @@ func Run(t *testing.T, open Open) {
 		"record: new, unchanged, merged and refused are told apart, in order":            recordVerdicts,
 		"record: one key twice in a batch, the second sees the first":                    recordTwiceInBatch,
 		"record: two entries under one provider key, the second is refused by name":      recordProviderKey,
+		"record: a key that an entry has beside its own is nobody else's":                recordKeysBeside,
 		"record: times, big numbers, odd texts and payload bytes come back as they were": recordRoundTrip,
 		"record: too many at once is an error":                                           recordTooMany,
 		"record: a change that is not allowed is refused and leaves nothing":             recordIllegal,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -203,6 +204,67 @@ func recordProviderKey(t *testing.T, w *world) {
 	}
 }
 
+// What one entry has beside its own key (a later provider key, an idempotency
+// key) is nobody else's either, whichever came first.
+func recordKeysBeside(t *testing.T, w *world) {
+	key := func(k, idem string, more ...string) func(*ledger.Entry) {
+		return func(e *ledger.Entry) {
+			e.ProviderKey, e.KeyGuard, e.IdempotencyKey = k, k, idem
+			e.Keys = append([]string{k}, more...)
+		}
+	}
+	put := func(e ledger.Entry, v ledger.Verdict) ledger.Recorded {
+		t.Helper()
+		out, err := w.Record(w.ctx(), []ledger.Record{{ActionKey: e.ActionKey}}, writing(ledger.Recording{Verdict: v, Entry: e}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0]
+	}
+	refused := func(o ledger.Recorded, field, other string) {
+		t.Helper()
+		if o.Verdict != ledger.RecordedRefused || len(o.Errors) != 1 || o.Errors[0].Field != field ||
+			!strings.Contains(o.Errors[0].Message, strconv.Quote(other)) || !strings.Contains(o.Errors[0].Message, strconv.Quote(o.ActionKey)) {
+			t.Errorf("%s: %s %v, want %s refused, and %q named", o.ActionKey, o.Verdict, o.Errors, field, other)
+		}
+	}
+	taken := func(o ledger.Recorded) {
+		t.Helper()
+		if o.Verdict == ledger.RecordedRefused {
+			t.Errorf("%s: refused, %v", o.ActionKey, o.Errors)
+		}
+	}
+	taken(put(w.entry("a", key("a", "ia")), ledger.RecordedNew))
+	refused(put(w.entry("b", key("b", "ia")), ledger.RecordedNew), "idempotency_key", "a")
+	refused(put(w.entry("b", key("ia", "")), ledger.RecordedNew), "provider_key", "a")
+	refused(put(w.entry("b", key("b", "", "a")), ledger.RecordedNew), "provider_key", "a")
+	taken(put(w.entry("b", key("b", "ia"), func(e *ledger.Entry) { e.Operation = "other" }), ledger.RecordedNew))
+	taken(put(w.entry("c", key("c", "")), ledger.RecordedNew))
+
+	// A later report brings a key.
+	e := w.get("c").Entry
+	e.Keys = append(e.Keys, "later")
+	taken(put(e, ledger.RecordedMerged))
+	e = w.get("c").Entry
+	e.Reason = "the same again"
+	taken(put(e, ledger.RecordedMerged))
+	refused(put(w.entry("d", key("later", "")), ledger.RecordedNew), "provider_key", "c")
+	taken(put(w.entry("d", key("d", "")), ledger.RecordedNew))
+	e = w.get("d").Entry
+	e.Keys = append(e.Keys, "later")
+	refused(put(e, ledger.RecordedMerged), "provider_key", "c")
+
+	// And in one batch.
+	out, err := w.Record(w.ctx(), []ledger.Record{{ActionKey: "x"}, {ActionKey: "y"}}, func(_ *ledger.Stored, r ledger.Record, _ time.Time) ledger.Recording {
+		return ledger.Recording{Verdict: ledger.RecordedNew, Entry: w.entry(r.ActionKey, key(r.ActionKey, "one"))}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken(out[0])
+	refused(out[1], "idempotency_key", "x")
+}
+
 // odd is what texts may hold that a database may not.
 const odd = "a\x00b\xffc \u2028 \"q\" \\ \\N \\. \t|\n|\r| {x,y} 'z' %s ?:n \U0001F600"
 
@@ -272,9 +334,11 @@ func recordRoundTrip(t *testing.T, w *world) {
 	}
 	// What is only awkward comes back as it was, written new and written over.
 	const awkward = "\t\n\r\\N \\. NULL {a,\"b\"} 'c' ?:n %s \x7f"
-	edit := func(e *ledger.Entry) { e.Excerpt, e.Keys, e.Reason = awkward, []string{awkward, ""}, awkward }
+	edit := func(e *ledger.Entry) {
+		e.Excerpt, e.Keys, e.Reason = awkward, []string{awkward + e.ActionKey, ""}, awkward
+	}
 	for what, got := range map[string]ledger.Entry{"new": w.put(w.entry("odd:4", edit)), "merged": w.put(w.entry("odd:2", edit))} {
-		if got.Excerpt != awkward || got.Reason != awkward || len(got.Keys) != 2 || got.Keys[0] != awkward {
+		if got.Excerpt != awkward || got.Reason != awkward || len(got.Keys) != 2 || got.Keys[0] != awkward+got.ActionKey {
 			t.Errorf("%s: %q came back as %q, %q, %q", what, awkward, got.Excerpt, got.Reason, got.Keys)
 		}
 	}

@@ -166,7 +166,9 @@ var (
 	leaseLayout = layout{columns: []column{{name: "id", kind: kindInt}, {name: "token", kind: kindInt},
 		{name: "holder"}, {name: "until", kind: kindInt}}}
 
-	useLayout = layout{columns: []column{{name: "connector"}, {name: "operation"}, {name: "key_guard"}}}
+	useLayout = layout{columns: []column{{name: "connector"}, {name: "operation"}, {name: "key"}}}
+
+	keyLayout = layout{columns: []column{{name: "connector"}, {name: "operation"}, {name: "key"}, {name: "entry_id", kind: kindInt}}}
 
 	holderLayout = layout{columns: []column{{name: "outcome_key"}, {name: "entry_id", kind: kindInt}, {name: "taken_at", kind: kindInt}}}
 )
@@ -208,6 +210,7 @@ func newFragments(d *dialect) map[string]string {
 		"rows evidence": d.rows(evidenceLayout),
 		"rows history":  d.rows(historyLayout),
 		"rows use":      d.rows(useLayout),
+		"rows key":      d.rows(keyLayout),
 		"rows holder":   d.rows(holderLayout),
 	}
 	for name, text := range d.fragments {

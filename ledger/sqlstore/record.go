@@ -50,10 +50,27 @@ func (s *Store) Record(ctx context.Context, recs []ledger.Record, decide ledger.
 	return out, nil
 }
 
-// keyUse is what one entry would travel under; no two may be equal.
-type keyUse struct{ connector, operation, guard string }
+// keyUse is what one entry travels under, or is looked for by: no two entries may
+// have one, as what the system shows or gives again under it would be taken for
+// either of them.
+type keyUse struct{ connector, operation, key string }
 
-func useOf(e ledger.Entry) keyUse { return keyUse{e.Connector, e.Operation, guard(e)} }
+// usesOf are the keys of an entry: the one that its row guards ("" for none), and
+// those beside it.
+func usesOf(e ledger.Entry) (own keyUse, beside []keyUse) {
+	own = keyUse{e.Connector, e.Operation, guard(e)}
+	add := func(key string) {
+		use := keyUse{e.Connector, e.Operation, key}
+		if key != "" && key != e.ProviderKey && use != own && !slices.Contains(beside, use) {
+			beside = append(beside, use)
+		}
+	}
+	for _, k := range e.Keys {
+		add(k)
+	}
+	add(e.IdempotencyKey)
+	return own, beside
+}
 
 // guard is the entry's key as its system tells keys apart.
 func guard(e ledger.Entry) string { return cmp.Or(e.KeyGuard, e.ProviderKey) }
@@ -82,7 +99,14 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 		return nil, err
 	}
 
-	// owners are the entries that have a provider key already. A pass over the
+	if !careful {
+		// The index on the rows tells of their own keys alone.
+		if careful, err = s.one(ctx, tx, "any_key", nil, new(int)); err != nil {
+			return nil, err
+		}
+	}
+
+	// owners are the entries that have a key already. A pass over the
 	// records may ask for keys not looked up yet; then they are, and the pass
 	// is made anew, as a refusal changes what comes after it.
 	owners := map[keyUse]string{}
@@ -106,7 +130,14 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 			if d.Then != nil && out[i].Verdict != ledger.RecordedRefused {
 				asks = append(asks, asked{out: &out[i], p: b.entries[keys[i]], then: d.Then})
 			}
-			if use := useOf(d.Entry); careful && writes(out[i].Verdict) && use.guard != "" {
+			if !writes(out[i].Verdict) {
+				continue
+			}
+			own, beside := usesOf(d.Entry)
+			if careful && own.key != "" {
+				beside = append(beside, own)
+			}
+			for _, use := range beside {
 				if _, known := owners[use]; !known {
 					unknown = append(unknown, use)
 				}
@@ -127,7 +158,7 @@ func (s *Store) record(ctx context.Context, tx *txn, recs []ledger.Record, decid
 
 func writes(v ledger.Verdict) bool { return v == ledger.RecordedNew || v == ledger.RecordedMerged }
 
-// askOwners finds out whose the provider keys are; "" is nobody's.
+// askOwners finds out whose the keys are; "" is nobody's.
 func (s *Store) askOwners(ctx context.Context, tx *txn, uses []keyUse, owners map[keyUse]string) error {
 	for _, u := range uses {
 		owners[u] = ""
@@ -135,12 +166,12 @@ func (s *Store) askOwners(ctx context.Context, tx *txn, uses []keyUse, owners ma
 	rs := rows{len(uses), func(i int, to cells) {
 		to.text(storable(uses[i].connector))
 		to.text(storable(uses[i].operation))
-		to.text(storable(uses[i].guard))
+		to.text(storable(uses[i].key))
 	}}
-	return s.bulk(ctx, tx, "key_guards", useLayout, rs, func(r *sqlx.Rows) error {
+	return s.bulk(ctx, tx, "key_owners", useLayout, rs, func(r *sqlx.Rows) error {
 		var u keyUse
 		var owner string
-		err := r.Scan(&u.connector, &u.operation, &u.guard, &owner)
+		err := r.Scan(&u.connector, &u.operation, &u.key, &owner)
 		owners[u] = owner
 		return err
 	})
@@ -240,14 +271,21 @@ type batch struct {
 	raise   bool    // raise tokens in any case
 	goesOn  bool    // decided by Recording.Then, which gives the history itself
 	entries map[string]*pending
-	used    map[keyUse]string // provider keys of this batch, and by whom
+	used    map[keyUse]string // keys of this batch, and whose they are
 
 	order    []*pending         // touched, in their order
 	attempts []ledger.Attempt   // of entries that are stored; those of new ones are in pending
 	putAt    map[attemptKey]int // where in attempts
 	evidence []ledger.Evidence
 	history  []ledger.History
+	keys     []entryKey
 	void     []int64
+}
+
+// entryKey is a key that an entry has beside its own.
+type entryKey struct {
+	use   keyUse
+	entry *pending
 }
 
 // newBatch is for about n entries.
@@ -287,6 +325,7 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 		before = p.entry
 	}
 	next := before
+	var fresh []keyUse // keys beside its own that are new
 	if writes(d.Verdict) {
 		next = d.Entry
 		next.ActionKey = key
@@ -303,14 +342,26 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 		if err := sound(next); err != nil {
 			return refuse("state", "%v", err)
 		}
-		if use := useOf(next); use.guard != "" {
-			other := owners[use]
-			if other == "" || other == key {
-				other = b.used[use]
+		own, beside := usesOf(next)
+		if other := b.ownerOf(own, key, owners); other != "" {
+			return refuse("provider_key", "%q would travel under the key of %q, as %s; give it a provider_key of its own", key, other, whyTaken(next))
+		}
+		_, had := usesOf(before)
+		fresh = slices.DeleteFunc(beside, func(u keyUse) bool { return slices.Contains(had, u) })
+		for _, use := range fresh {
+			if len(use.key) > maxOther {
+				return refuse("provider_key", "too long for the ledger's indexes; at most %d bytes", maxOther)
 			}
-			if other != "" && other != key {
-				return refuse("provider_key", "%q would travel under the key of %q, as %s; give it a provider_key of its own", key, other, whyTaken(next))
+			if other := b.ownerOf(use, key, owners); other != "" {
+				field := "provider_key"
+				if use.key == next.IdempotencyKey {
+					field = "idempotency_key"
+				}
+				return refuse(field, "%q is a key of %q; what the system shows or answers under it would be taken for both, so %q needs one of its own",
+					use.key, other, key)
 			}
+		}
+		for _, use := range append(fresh, own) {
 			b.used[use] = key
 		}
 	}
@@ -327,10 +378,23 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 	if writes(d.Verdict) {
 		b.change(p, next, d)
 	}
+	for _, use := range fresh {
+		b.keys = append(b.keys, entryKey{use, p})
+	}
 	b.facts(p, d)
 	p.entry.Attempts = max(p.entry.Attempts, len(p.attempts))
 	out.Entry = p.entry
 	return out
+}
+
+// ownerOf is the other entry that has a key, as far as is known; "" for none.
+func (b *batch) ownerOf(use keyUse, key string, owners map[keyUse]string) string {
+	for _, other := range []string{owners[use], b.used[use]} {
+		if use.key != "" && other != "" && other != key {
+			return other
+		}
+	}
+	return ""
 }
 
 // whyTaken says why the key of an entry is somebody else's.
@@ -531,6 +595,16 @@ func (s *Store) flush(ctx context.Context, tx *txn, b *batch) error {
 		return err
 	}
 	if err := s.insert(ctx, tx, "attempt_new", attemptLayout, rowsOf(attemptLayout, attempts)); err != nil {
+		return err
+	}
+	keys := rows{len(b.keys), func(i int, to cells) {
+		k := b.keys[i]
+		to.text(storable(k.use.connector))
+		to.text(storable(k.use.operation))
+		to.text(storable(k.use.key))
+		to.int(k.entry.entry.ID)
+	}}
+	if err := s.bulk(ctx, tx, "key_add", keyLayout, keys, nil); err != nil {
 		return err
 	}
 	updates := rows{len(changed), func(i int, to cells) {

@@ -31,11 +31,24 @@ UPDATE entry SET ({change}) = ({n.change}),
  WHERE entry.id = n.id AND entry.fencing_token = n.token AND entry.state = n.from_state
 RETURNING entry.id
 
--- name: key_guards
-SELECT e.connector, e.operation, e.key_guard, e.action_key
-  FROM {rows use}
-  JOIN entry AS e ON e.connector = n.connector AND e.operation = n.operation AND e.key_guard = n.key_guard
+-- name: key_owners
+WITH u AS (SELECT n.connector, n.operation, n.key FROM {rows use})
+SELECT u.connector, u.operation, u.key, e.action_key
+  FROM u
+  JOIN entry AS e ON e.connector = u.connector AND e.operation = u.operation AND e.key_guard = u.key
  WHERE e.key_guard <> ''
+UNION ALL
+SELECT u.connector, u.operation, u.key, e.action_key
+  FROM u
+  JOIN entry_key AS k ON k.connector = u.connector AND k.operation = u.operation AND k.key = u.key
+  JOIN entry AS e ON e.id = k.entry_id
+
+-- name: any_key
+SELECT 1 FROM entry_key LIMIT 1
+
+-- name: key_add
+INSERT INTO entry_key (connector, operation, key, entry_id)
+SELECT n.connector, n.operation, n.key, n.entry_id FROM {rows key} ORDER BY n.key
 
 -- name: attempts
 SELECT {attempt} FROM attempt AS e WHERE e.entry_id {any id} ORDER BY e.entry_id, e.attempt_no, e.attempt_id

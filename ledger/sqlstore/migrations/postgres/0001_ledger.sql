@@ -164,6 +164,15 @@ CREATE TABLE history (
     CONSTRAINT history_pkey PRIMARY KEY (entry_id, history_no)
 );
 
+-- Keys that an entry travels under or is looked for by beside the one in entry.key_guard. No two entries have one.
+CREATE TABLE entry_key (
+    key text COLLATE "C" NOT NULL,
+    connector text COLLATE "C" NOT NULL,
+    operation text COLLATE "C" NOT NULL,
+    entry_id bigint NOT NULL,
+    CONSTRAINT entry_key_pkey PRIMARY KEY (key, connector, operation)
+);
+
 -- Who holds an outcome key. The row is also the lock under which it is taken.
 CREATE TABLE outcome_holder (
     outcome_key text COLLATE "C" NOT NULL PRIMARY KEY,

@@ -164,6 +164,15 @@ CREATE TABLE history (
     CONSTRAINT history_pkey PRIMARY KEY (entry_id, history_no)
 ) STRICT;
 
+-- Keys that an entry travels under or is looked for by beside the one in entry.key_guard. No two entries have one.
+CREATE TABLE entry_key (
+    key TEXT NOT NULL,
+    connector TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    entry_id INTEGER NOT NULL,
+    CONSTRAINT entry_key_pkey PRIMARY KEY (key, connector, operation)
+) STRICT;
+
 -- Who holds an outcome key. The row is also the lock under which it is taken.
 CREATE TABLE outcome_holder (
     outcome_key TEXT NOT NULL PRIMARY KEY,
