@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -432,7 +434,14 @@ func (n *news) attempts(e ledger.Entry, as []ledger.Attempt, rec ledger.Record, 
 		if rec.IdempotencyKey != "" {
 			a.Key = rec.IdempotencyKey
 		}
-		at := slices.IndexFunc(as, func(o ledger.Attempt) bool { return o.AttemptID == a.AttemptID })
+		reported := func(id string) int {
+			return slices.IndexFunc(as, func(o ledger.Attempt) bool { return o.AttemptID == id })
+		}
+		at := reported(a.AttemptID)
+		if at >= 0 && madeAnother(as[at], a) {
+			a.AttemptID = anotherID(a)
+			at = reported(a.AttemptID)
+		}
 		if at >= 0 {
 			m, fresh, changed := mergeAttempt(as[at], a)
 			if !changed {
@@ -464,6 +473,21 @@ func (n *news) attempts(e ledger.Entry, as []ledger.Attempt, rec ledger.Record, 
 		n.add(a)
 	}
 	return as
+}
+
+// madeAnother says whether a further report of an attempt tells of another record
+// than the report before: then two were made, by one attempt or by two that
+// nothing tells apart, and the second is an attempt of its own.
+func madeAnother(old, rep ledger.Attempt) bool {
+	made := func(a ledger.Attempt) bool { return a.Status == ledger.AttemptOK && a.Effect == ledger.EffectDone && a.RemoteID != "" }
+	return made(old) && made(rep) && old.RemoteID != rep.RemoteID
+}
+
+// anotherID names the attempt that made another record under the attempt_id of
+// one before; the same report gives the same id.
+func anotherID(a ledger.Attempt) string {
+	sum := sha256.Sum256([]byte(a.AttemptID + "\x00" + a.RemoteID))
+	return "digest-" + hex.EncodeToString(sum[:12])
 }
 
 // reportedAttempt is a reported attempt as the ledger keeps it, but for its
@@ -534,6 +558,10 @@ func mergeAttempt(old, rep ledger.Attempt) (m ledger.Attempt, fresh, changed boo
 		m.SendBy = later(old.SendBy, rep.SendBy)
 		return m, true, true
 	case !begun && !claimed && !contradicted && !tellsMore(rep, old):
+		if rep.Effect == ledger.EffectDone && old.RemoteID == "" && rep.RemoteID != "" {
+			m.RemoteID = rep.RemoteID // what was made is named only now
+			return m, true, true
+		}
 		return m, false, changed
 	}
 	final := m.Final

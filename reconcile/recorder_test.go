@@ -220,7 +220,14 @@ func TestRecorder(t *testing.T) {
 		"escalated, then a success":                                  {[]string{invalidA1, okA2}, nil, applied},
 		"five writes, each with another id":                          {[]string{attemptsOf("r-1"), attemptsOf("r-1", "r-2"), attemptsOf("r-1", "r-2", "r-3", "r-4", "r-5")}, nil, both(applied, flags(ledger.FlagDuplicate), entry(func(e ledger.Entry) bool { return e.Attempts == 5 && e.RemoteID == "r-1" }))},
 		"two successes in one report":                                {[]string{attemptsOf("r-1", "r-2")}, nil, both(applied, flags(ledger.FlagDuplicate))},
-		"two successes with one id are one":                          {[]string{attemptsOf("r-1", "r-1")}, nil, both(applied, flags())},
+		"one attempt made two records": {[]string{okA1, strings.Replace(okA1, `"9"`, `"10"`, 1)}, nil, both(applied, flags(ledger.FlagDuplicate), entry(func(e ledger.Entry) bool {
+			return e.RemoteID == "9" && e.Attempts == 2 && e.SendCount == 2
+		}))},
+		"one attempt made two records, told again": {[]string{okA1, strings.Replace(okA1, `"9"`, `"10"`, 1), okA1, strings.Replace(okA1, `"9"`, `"10"`, 1)}, nil, both(flags(ledger.FlagDuplicate), verdict(ledger.RecordedUnchanged))},
+		"what was made is named later": {[]string{strings.Replace(okA1, `,"remote_id":"9"`, "", 1), okA1}, recorder(func(o *connectors.Operation, _ *Policy) { o.SendNeedsID = false }), both(applied, flags(), entry(func(e ledger.Entry) bool {
+			return e.RemoteID == "9" && e.Attempts == 1
+		}))},
+		"two successes with one id are one": {[]string{attemptsOf("r-1", "r-1")}, nil, both(applied, flags())},
 		"a success for what was settled not applied": {[]string{invalidA1, okA2}, recorder(func(_ *connectors.Operation, p *Policy) { p.FailedState = true }), both(flags(ledger.FlagConflict), entry(func(e ledger.Entry) bool {
 			return e.State == ledger.StateSettled && e.Outcome == ledger.OutcomeNotApplied && e.Effect == ledger.EffectDone
 		}))},
