@@ -15,6 +15,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/internal/instant"
 	"github.com/recovery-ledger/reconcile/internal/nearest"
+	"github.com/recovery-ledger/reconcile/internal/twice"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 	"github.com/recovery-ledger/reconcile/reports"
@@ -180,6 +181,9 @@ func readAsked(body []byte) (asked, error) {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalid("the body must be one JSON object and nothing behind it")
+	}
+	if at := twice.Member(body, ""); at != nil {
+		return invalid("%s: stands twice; which of the two is meant is not known", strings.Join(at, "."))
 	}
 	if raw, ok := members["action"]; ok && json.Unmarshal(raw, &q.Action) != nil {
 		return invalid("action: must be a text")
