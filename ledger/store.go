@@ -16,6 +16,10 @@ var (
 	ErrNotDurable   = errors.New("the commit is not durable")
 	ErrInterrupted  = errors.New("interrupted")
 	ErrConcurrently = errors.New("changed at the same time by somebody else; try again")
+	// ErrUnreachable: the database server cannot be reached, or is starting,
+	// stopping or out of something. It may mend by itself; a wrong login, or a
+	// database that is not there, does not, and is not this.
+	ErrUnreachable = errors.New("the database cannot be reached")
 	// ErrGeneration: the database is not the one that wrote these entries last
 	// (a failover, a restore). Nothing is claimed or started until Unsettle was
 	// called with generation.

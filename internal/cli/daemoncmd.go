@@ -11,6 +11,7 @@ import (
 	"github.com/recovery-ledger/reconcile/internal/config"
 	"github.com/recovery-ledger/reconcile/internal/httpapi"
 	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
 
@@ -79,7 +80,7 @@ func (o daemonOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	away := s.begin(ctx)
-	if away != nil && !unreachable(away) {
+	if away != nil && !errors.Is(away, ledger.ErrUnreachable) {
 		return away
 	}
 	api := httpapi.New(httpapi.Options{Recorder: *s.recorder(), Zone: s.zone,

@@ -2,15 +2,12 @@ package cli
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
-	"strings"
 	"time"
 
 	"github.com/recovery-ledger/reconcile/internal/config"
+	"github.com/recovery-ledger/reconcile/ledger"
 )
 
 // How a daemon asks for a database that is away: after a second, then after
@@ -58,26 +55,8 @@ func (s *session) beginWaiting(ctx context.Context, away error, log *slog.Logger
 			log.Info("the database is there", "tries", tries+1, "since", since.UTC())
 			return nil
 		}
-		if ctx.Err() != nil || !unreachable(away) {
+		if ctx.Err() != nil || !errors.Is(away, ledger.ErrUnreachable) {
 			return away
 		}
 	}
-}
-
-// unreachable says whether an error means that a database server could not be
-// reached, or is starting, stopping or full. A wrong login, a database that is
-// not there and a schema of another version are none of that: they need a person.
-// Source: PostgreSQL 15, Appendix A, "PostgreSQL Error Codes".
-func unreachable(err error) bool {
-	var told interface{ SQLState() string }
-	if errors.As(err, &told) {
-		for _, class := range []string{"08", "53", "57P0"} { // connection, resources, shutting down or starting up
-			if strings.HasPrefix(told.SQLState(), class) {
-				return true
-			}
-		}
-		return false
-	}
-	var cut *net.OpError
-	return errors.As(err, &cut) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
 }

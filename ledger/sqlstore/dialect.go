@@ -20,6 +20,8 @@ const (
 	faultReadOnly        // the file or the server takes no writes
 	faultNoLedger        // the file is something else, the database does not exist
 	faultLogin           // the server does not let us in
+	faultAway            // the server cannot be reached
+	faultBusy            // the server is starting, stopping or out of something
 )
 
 // dialect is what differs between the databases, beside the migrations.

@@ -3,10 +3,12 @@ package sqlstore
 import (
 	"bufio"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/recovery-ledger/reconcile/internal/pgtest"
 	"github.com/recovery-ledger/reconcile/ledger"
@@ -513,6 +517,37 @@ func TestGenerationIsNoticedAndRaisedOnce(t *testing.T) {
 	}
 	if got := must(b.Meta(ctx, ledger.MetaGeneration)); got == before {
 		t.Error("by hand it was not raised")
+	}
+}
+
+// TestWhatIsUnreachable: what may mend by itself is told from what needs a person.
+func TestWhatIsUnreachable(t *testing.T) {
+	code := func(c pqerror.Code) error { return &pq.Error{Code: c} }
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nobody listens":                      {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, true},
+		"a name that is not there yet":        {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}, true},
+		"the connection breaks":               {io.EOF, true},
+		"the connection breaks in an answer":  {io.ErrUnexpectedEOF, true},
+		"a connection that broke before":      {driver.ErrBadConn, true},
+		"the server is starting":              {code("57P03"), true},
+		"the server is stopping":              {code("57P01"), true},
+		"another session of it crashed":       {code("57P02"), true},
+		"the server has no connection left":   {code("53300"), true},
+		"a pooler whose server is away":       {code("08P01"), true},
+		"one host refuses, another is away":   {errors.Join(code("57P03"), &net.OpError{Op: "dial", Err: io.EOF}), true},
+		"a statement that somebody cancelled": {code("57014"), false},
+		"a wrong password":                    {code("28P01"), false},
+		"a database that is not there":        {code("3D000"), false},
+		"a right that is missing":             {code("42501"), false},
+		"a URL that cannot be read":           {errors.New("not a URL"), false},
+	} {
+		err := (&Store{d: postgres}).explain(t.Context(), fmt.Errorf("ask: %w", c.err))
+		if got := errors.Is(err, ledger.ErrUnreachable); got != c.want {
+			t.Errorf("%s: %t, want %t: %v", name, got, c.want, err)
+		}
 	}
 }
 

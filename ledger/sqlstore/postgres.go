@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -254,6 +256,10 @@ func appendHex(buf, b []byte) []byte {
 func postgresFault(err error) fault {
 	var pe *pq.Error
 	if !errors.As(err, &pe) {
+		var cut *net.OpError
+		if errors.As(err, &cut) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) {
+			return faultAway
+		}
 		return faultOther
 	}
 	switch pe.Code {
@@ -271,6 +277,13 @@ func postgresFault(err error) fault {
 		return faultNoLedger
 	case pqerror.InvalidPassword, pqerror.InvalidAuthorizationSpecification:
 		return faultLogin
+	}
+	// Connection, resources, shutting down or starting up.
+	// Source: PostgreSQL 15, Appendix A, "PostgreSQL Error Codes".
+	for _, class := range []string{"08", "53", "57P0"} {
+		if strings.HasPrefix(string(pe.Code), class) {
+			return faultBusy
+		}
 	}
 	return faultOther
 }

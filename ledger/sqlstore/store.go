@@ -15,7 +15,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -484,13 +483,13 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("the file is no SQLite database, or is damaged; name another file, or restore it from a backup: %w", err)
 	case faultLogin:
 		return fmt.Errorf("the server refused the login; check user and password in the URL: %w", err)
+	case faultAway:
+		return fmt.Errorf("%w; check host, port and that the server runs: %w", ledger.ErrUnreachable, err)
+	case faultBusy:
+		return fmt.Errorf("%w; the server is starting, stopping or out of something, so try again when it is not: %w", ledger.ErrUnreachable, err)
 	}
 	if errors.Is(err, pq.ErrSSLNotSupported) {
 		return fmt.Errorf("the server offers no TLS; turn it on there, or, on this host or a network that you trust, add ?sslmode=disable to the URL: %w", err)
-	}
-	var netErr *net.OpError
-	if errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, driver.ErrBadConn) {
-		return fmt.Errorf("the database cannot be reached; check host, port and that the server runs: %w", err)
 	}
 	return err
 }
