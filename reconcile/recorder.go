@@ -479,7 +479,9 @@ func (n *news) attempts(e ledger.Entry, as []ledger.Attempt, rec ledger.Record, 
 // than the report before: then two were made, by one attempt or by two that
 // nothing tells apart, and the second is an attempt of its own.
 func madeAnother(old, rep ledger.Attempt) bool {
-	made := func(a ledger.Attempt) bool { return a.Status == ledger.AttemptOK && a.Effect == ledger.EffectDone && a.RemoteID != "" }
+	made := func(a ledger.Attempt) bool {
+		return a.Status == ledger.AttemptOK && a.Effect == ledger.EffectDone && a.RemoteID != ""
+	}
 	return made(old) && made(rep) && old.RemoteID != rep.RemoteID
 }
 
