@@ -105,7 +105,7 @@ func (o tokenCreateOptions) run(ctx context.Context, a *app) error {
 		if _, rerr := s.store.RevokeToken(ctx, o.name); rerr != nil {
 			undone = fmt.Sprintf("revoke it: reconcile token revoke %s (it could not be done here: %v)", o.name, rerr)
 		}
-		return fmt.Errorf("token %q could not be printed: %v; %s", o.name, err, undone)
+		return fmt.Errorf("token %q could not be printed: %s; %s", o.name, err.Error(), undone)
 	}
 	a.note("token %q is good for %s; it is not shown again", o.name, strings.Join(texts(scopes), ", "))
 	return nil

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -241,10 +242,11 @@ func TestKeysInWrongPlacesAreNamed(t *testing.T) {
 		t.Helper()
 		write(t, map[string]string{"reconcile.toml": config, "p.yaml": policy})
 		_, _, err := Open("reconcile.toml", environ(), reg, nil)
-		if err == nil {
-			return nil
+		var errs Errors
+		if err != nil && !errors.As(err, &errs) {
+			t.Fatal(err)
 		}
-		return err.(Errors)
+		return errs
 	}
 	if errs := open(t, unmarked(everyTable), unmarked(everyPolicyTable)); errs != nil {
 		t.Fatalf("the tables themselves: %v", errs)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/url"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func TestLeasesAreLockedInTheOrderOfApply(t *testing.T) {
 
 func rollback(t *testing.T, tx *sqlx.Tx) {
 	t.Helper()
-	if err := tx.Rollback(); err != nil && err != sql.ErrTxDone {
+	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		t.Error(err)
 	}
 }
