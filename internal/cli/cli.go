@@ -57,8 +57,9 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	return code
 }
 
-// onlyPrint are the commands that do nothing but print: where nobody can read
-// it, they fail. The others may be run for what they do.
+// onlyPrint are the commands that are run for what they print alone: where
+// nobody can read it, they fail, before they do anything. The others may be run
+// for what they do.
 var onlyPrint = []string{"export", "entries", "show", "report", "review list", "lanes", "key", "token create", "token list"}
 
 // Groups of commands in the help.
