@@ -197,7 +197,8 @@ func plainNo(v any) bool {
 	return ok && text != "" && !truthy(v) || strings.EqualFold(text, "false")
 }
 
-// member names the first member at the top of an answer, by name, that is.
+// member names a member at the top of an answer for which is holds, the first by
+// name, "" for none. What known begins with is left out.
 func (a *answer) member(known []*selector, is func(name string, v any) bool) string {
 	top, _ := a.doc.body.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(top)) {
