@@ -520,6 +520,21 @@ func TestGenerationIsNoticedAndRaisedOnce(t *testing.T) {
 	}
 }
 
+// TestWhatFitsNoIndexIsNamed, by the member that a record has it from.
+func TestWhatFitsNoIndexIsNamed(t *testing.T) {
+	most, more := strings.Repeat("k", maxOther), strings.Repeat("k", maxOther+1)
+	for want, e := range map[string]ledger.Entry{
+		"":                {ProviderKey: most, KeyGuard: most, IdempotencyKey: most, Keys: []string{most}},
+		"action_key":      {ActionKey: more},
+		"provider_key":    {Keys: []string{"k", more}},
+		"idempotency_key": {IdempotencyKey: more},
+	} {
+		if got := tooLong(e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestWhatIsUnreachable: what may mend by itself is told from what needs a person.
 func TestWhatIsUnreachable(t *testing.T) {
 	code := func(c pqerror.Code) error { return &pq.Error{Code: c} }

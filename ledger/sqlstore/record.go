@@ -349,9 +349,6 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 		_, had := usesOf(before)
 		fresh = slices.DeleteFunc(beside, func(u keyUse) bool { return slices.Contains(had, u) })
 		for _, use := range fresh {
-			if len(use.key) > maxOther {
-				return refuse("provider_key", "too long for the ledger's indexes; at most %d bytes", maxOther)
-			}
 			if other := b.ownerOf(use, key, owners); other != "" {
 				field := "provider_key"
 				if use.key == next.IdempotencyKey {
@@ -558,10 +555,14 @@ func tooLong(e ledger.Entry) string {
 	}{
 		{"action_key", e.ActionKey, maxKey}, {"connector", e.Connector, maxKey}, {"operation", e.Operation, maxKey},
 		{"lane", e.Lane, maxKey}, {"provider_key", e.ProviderKey, maxOther}, {"provider_key", e.KeyGuard, maxOther}, {"outcome_key", e.OutcomeKey, maxOther},
+		{"idempotency_key", e.IdempotencyKey, maxOther},
 	} {
 		if len(f.value) > f.limit {
 			return f.name
 		}
+	}
+	if slices.ContainsFunc(e.Keys, func(k string) bool { return len(k) > maxOther }) {
+		return "provider_key"
 	}
 	return ""
 }
