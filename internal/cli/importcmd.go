@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/internal/textfile"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -120,9 +121,13 @@ func (o importOptions) run(ctx context.Context, a *app) error {
 	for _, name := range o.files {
 		err := o.file(ctx, a, im, name)
 		var pe *fs.PathError
-		if errors.As(err, &pe) {
+		var not *notTextError
+		if errors.As(err, &pe) || errors.As(err, &not) {
 			// One file that cannot be read loses nothing of the others.
-			bar.above(func() { a.note("reconcile: %s: %v", name, pe.Err) })
+			if name == "-" {
+				name = "stdin"
+			}
+			bar.above(func() { a.note("reconcile: %s: %s", name, textfile.Trouble(err)) })
 			unread++
 			continue
 		}

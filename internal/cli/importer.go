@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/recovery-ledger/reconcile/internal/textfile"
 	"github.com/recovery-ledger/reconcile/ledger"
 )
 
@@ -82,6 +84,7 @@ type importLine struct {
 	no   int
 	text []byte
 	long bool // too long to be kept; text is empty
+	last bool // the input ends without a line end
 }
 
 type importRefusal struct {
@@ -210,6 +213,9 @@ func (im *importer) parseChunk(c *importChunk) {
 		}
 		rec, errs := im.parse(l.text)
 		if len(errs) > 0 {
+			if l.last && !json.Valid(l.text) {
+				errs[0].Message += "; the input ends within this line: if it is still being written, import it again once it is whole"
+			}
 			c.refused = append(c.refused, importRefusal{l.no, errs})
 			continue
 		}
@@ -300,9 +306,15 @@ type follower interface {
 	soon(d time.Duration) bool
 }
 
+// notTextError is a source of which no line can be a record.
+type notTextError struct{ why string }
+
+func (e *notTextError) Error() string { return e.why }
+
 // readChunks cuts r into batches of lines and gives each to next, until next
 // returns false. A batch ends early where r is a follower and pauses. Blank
 // lines are left out; a byte order mark and carriage returns are taken off.
+// A source that is no UTF-8 text by its first bytes is a *notTextError.
 func readChunks(r io.Reader, lineMax int, next func(*importChunk) bool) error {
 	br := bufio.NewReaderSize(r, 256<<10)
 	chunk := func() *importChunk {
@@ -322,11 +334,14 @@ func readChunks(r io.Reader, lineMax int, next func(*importChunk) bool) error {
 		if size > 0 || err == nil {
 			no++
 			if no == 1 {
+				if why := textfile.NotText(text); why != "" {
+					return &notTextError{why}
+				}
 				text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 			}
 			c.bytes += size
 			if text = bytes.TrimSpace(text); len(text) > 0 || long {
-				c.lines = append(c.lines, importLine{no: no, text: text, long: long})
+				c.lines = append(c.lines, importLine{no: no, text: text, long: long, last: err != nil})
 			}
 		}
 		if len(c.lines) >= importBatch || c.bytes >= importBatchBytes || err != nil {
