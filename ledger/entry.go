@@ -198,6 +198,11 @@ const (
 	AttemptUnknown AttemptStatus = "unknown"
 )
 
+// LostAttempt begins the id of an attempt of ours that nobody saw: it stands for
+// what the ledger may have lost. The number of the generation follows; see
+// Store.Unsettle.
+const LostAttempt = "generation-"
+
 // Attempt is one try. Ours are stored before they are sent.
 type Attempt struct {
 	EntryID    int64

@@ -159,7 +159,7 @@ type Store interface {
 	// claims and makes every open entry that was due unknown, with send_by =
 	// now + longest (a failover, a restore, a copied file); a process that was
 	// told ErrGeneration, and finds it answered by another, changes nothing.
-	// Such an entry gets an attempt of unknown effect, "generation-N".
+	// Such an entry gets an attempt of unknown effect; see LostAttempt.
 	Unsettle(ctx context.Context, reason string, generation bool, longest time.Duration) (entries int, err error)
 
 	// Alert opens an alert under a key, unless one is open: then opened is

@@ -304,7 +304,7 @@ func Why(st ledger.Stored, evidence []ledger.Evidence, history []ledger.History)
 // stands says whether an attempt was never seen, and stands for what the ledger
 // may have lost: see ledger.Store, Unsettle.
 func stands(a ledger.Attempt) bool {
-	return a.Ours && strings.HasPrefix(a.AttemptID, "generation-")
+	return a.Ours && strings.HasPrefix(a.AttemptID, ledger.LostAttempt)
 }
 
 // resends are the attempts we sent ourselves after an earlier one.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/recovery-ledger/reconcile/ledger"
 )
 
 // Unsettle makes negatives void and starts quiet periods at now; see
@@ -64,7 +66,7 @@ func (s *Store) raiseGeneration(ctx context.Context, tx *txn, generation int64, 
 		return err
 	}
 	attempts := a()
-	attempts["attempt_id"] = fmt.Sprintf("generation-%d", generation)
+	attempts["attempt_id"] = fmt.Sprintf("%s%d", ledger.LostAttempt, generation)
 	if _, err := s.exec(ctx, tx, "lost_attempts", attempts); err != nil {
 		return err
 	}

@@ -4,7 +4,10 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
+
+	"github.com/recovery-ledger/reconcile/ledger"
 )
 
 // Every statement stands once in queries/*.sql, for both databases:
@@ -201,6 +204,9 @@ func newFragments(d *dialect) map[string]string {
 		"e.stands":   standsLayout.list("e."),
 		"row start":  oneRow(startLayout),
 
+		"a lost": unseen("a"),
+		"f lost": unseen("f"),
+
 		"rows new":      d.rows(newLayout),
 		"rows apply":    d.rows(applyLayout),
 		"rows update":   d.rows(updateLayout),
@@ -217,6 +223,12 @@ func newFragments(d *dialect) map[string]string {
 		f[name] = text
 	}
 	return f
+}
+
+// unseen says that an attempt stands for what the ledger may have lost: nobody
+// knows that anything was sent.
+func unseen(attempt string) string {
+	return attempt + ".ours = 1 AND substr(" + attempt + ".attempt_id, 1, " + strconv.Itoa(len(ledger.LostAttempt)) + ") = '" + ledger.LostAttempt + "'"
 }
 
 // oneRow is a table n of one row, in a form that both databases read.

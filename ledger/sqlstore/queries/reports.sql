@@ -190,13 +190,6 @@ percentile_disc(0.95) WITHIN GROUP (ORDER BY g.settle_in)
 -- fragment: settle p95 (sqlite)
 min(CASE WHEN g.settle_rank * 100 >= g.settle_n * 95 THEN g.settle_in END)
 
--- fragment: a lost
--- Stands for what a ledger that was put back may have lost: no attempt that anybody knows of.
-a.ours = 1 AND substr(a.attempt_id, 1, 11) = 'generation-'
-
--- fragment: f lost
-f.ours = 1 AND substr(f.attempt_id, 1, 11) = 'generation-'
-
 -- name: recovery_counts
 -- Entries received in the window, as they stood at the moment: those unchanged
 -- since, then the others. What a row of history says does not change any more;
