@@ -20,6 +20,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/connectors"
 	"github.com/recovery-ledger/reconcile/internal/nearest"
+	"github.com/recovery-ledger/reconcile/internal/textfile"
 	"github.com/recovery-ledger/reconcile/internal/zone"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
@@ -162,7 +163,7 @@ func read(path string, env func(string) (string, bool)) (*Config, Errors) {
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, Errors{{File: path, Message: fmt.Sprintf("cannot be read: %v", pathCause(err))}}
+			return nil, Errors{{File: path, Message: "cannot be read: " + textfile.Trouble(err)}}
 		}
 		s, fe := readTOML(path, data)
 		if fe != nil {

@@ -122,7 +122,7 @@ retry = { max_attempts = 0 }
 		},
 		"a file that is not there": {
 			map[string]string{},
-			[]string{`reconcile.toml: cannot be read: no such file or directory`},
+			[]string{`reconcile.toml: cannot be read: no such file; correct the name`},
 		},
 	}
 	for name, tt := range cases {

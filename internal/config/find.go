@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/recovery-ledger/reconcile/internal/textfile"
 )
 
 // fileName is the config's name wherever it is looked for.
@@ -47,7 +49,7 @@ func named(path, by string) (string, bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false, fmt.Errorf("%s %s: no such file; correct the name, or write one with \"reconcile init\"", by, path)
 	case err != nil:
-		return "", false, fmt.Errorf("%s %s: cannot be read: %w", by, path, pathCause(err))
+		return "", false, fmt.Errorf("%s %s: cannot be read: %s", by, path, textfile.Trouble(err))
 	case info.IsDir():
 		return "", false, fmt.Errorf("%s %s: is a folder; name the file in it", by, path)
 	}
@@ -94,6 +96,9 @@ func checkLedgerURL(s string) error {
 		return nil
 	}
 	if u, err := url.Parse(s); err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") {
+		if strings.Trim(u.Path, "/") == "" && u.Query().Get("dbname") == "" {
+			return errors.New("names no database; write postgres://user:password@host:5432/database")
+		}
 		return nil
 	}
 	return errors.New(`is not the address of a ledger; write "sqlite:FILE" or "postgres://…"`)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/recovery-ledger/reconcile/internal/nearest"
+	"github.com/recovery-ledger/reconcile/internal/textfile"
 	"github.com/recovery-ledger/reconcile/ledger"
 	"github.com/recovery-ledger/reconcile/reconcile"
 )
@@ -38,6 +39,10 @@ func (ps *policyReader) files(t *table, dir string, patterns []string) {
 	seen := map[string]bool{}
 	for i, pattern := range patterns {
 		key := join("policy_files", strconv.Itoa(i))
+		if strings.TrimSpace(pattern) == "" {
+			t.refuse(key, "is empty; name a file, or a pattern such as %q", "policies/*.yaml")
+			continue
+		}
 		full := pattern
 		if !filepath.IsAbs(full) {
 			full = filepath.Join(dir, pattern)
@@ -67,7 +72,7 @@ func (ps *policyReader) files(t *table, dir string, patterns []string) {
 func (ps *policyReader) file(r *reader, dir, name string) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		r.errs = append(r.errs, &FieldError{File: name, Message: fmt.Sprintf("cannot be read: %v", pathCause(err))})
+		r.errs = append(r.errs, &FieldError{File: name, Message: "cannot be read: " + textfile.Trouble(err)})
 		return
 	}
 	docs, errs := readYAML(name, data)

@@ -13,6 +13,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 	"gopkg.in/yaml.v3"
+
+	"github.com/recovery-ledger/reconcile/internal/textfile"
 )
 
 // source is one TOML file, or one document of a YAML file: its values, and the
@@ -68,12 +70,27 @@ func join(path, key string) string {
 // utf8BOM is what some editors put before a file.
 var utf8BOM = []byte("\xef\xbb\xbf")
 
+// notText says why a file that its parser refused is none that it could read,
+// and what to do; "" where the parser knows better.
+func notText(data []byte) string {
+	if why := textfile.NotText(data); why != "" {
+		return why
+	}
+	if bytes.IndexByte(data, 0) >= 0 {
+		return "is no text file; name another, or write it anew"
+	}
+	return ""
+}
+
 // readTOML reads a whole TOML file. A file that is not TOML is one mistake: the
 // parser cannot go on after it.
 func readTOML(name string, data []byte) (*source, *FieldError) {
 	data = bytes.TrimPrefix(data, utf8BOM)
 	s := &source{name: name, root: map[string]any{}, lines: map[string]place{"": {1, 1}}}
 	if err := toml.Unmarshal(data, &s.root); err != nil {
+		if why := notText(data); why != "" {
+			return nil, &FieldError{File: name, Message: why}
+		}
 		fe := &FieldError{File: name, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 		// Only the message: the excerpt that the parser offers may show a
 		// neighbouring secret.
@@ -187,6 +204,9 @@ func readYAML(name string, data []byte) ([]*source, Errors) {
 			return sources, errs
 		}
 		if err != nil {
+			if why := notText(data); why != "" {
+				return sources, append(errs, &FieldError{File: name, Message: why})
+			}
 			fe := &FieldError{File: name, Message: yamlLine.ReplaceAllString(err.Error(), "")}
 			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
 				fe.Line, _ = strconv.Atoi(m[1])

@@ -158,8 +158,8 @@ func TestDefaultsAreThoseOfTheSpec(t *testing.T) {
 
 func TestLoadOfAFileThatCannotBeRead(t *testing.T) {
 	write(t, map[string]string{"dir/x": "", "reconcile.toml": "policy_files = [\"dir\"]"})
-	for path, want := range map[string]string{"nope.toml": "nope.toml: cannot be read: no such file", "dir": "dir: cannot be read: is a directory",
-		"reconcile.toml": "dir: cannot be read: is a directory"} {
+	for path, want := range map[string]string{"nope.toml": "nope.toml: cannot be read: no such file", "dir": "dir: cannot be read: is a folder; name the files in it",
+		"reconcile.toml": "dir: cannot be read: is a folder; name the files in it"} {
 		_, err := Load(path, environ())
 		var es Errors
 		if err == nil || !strings.HasPrefix(err.Error(), want) || !errors.As(err, &es) {
