@@ -276,7 +276,7 @@ func TestWaitingMendsNotEverything(t *testing.T) {
 		"a database without a schema":           {url, "run: reconcile migrate", ExitFailed},
 		"a database that is not there":          {strings.Replace(url, "?", "_other?", 1), "the database does not exist", ExitFailed},
 		"an address that is none":               {"postgres://h:port/d", "is not the address of a ledger", ExitUsage},
-		"an address that names no database":     {"postgres://h", "names no database", ExitFailed},
+		"an address that names no database":     {"postgres://h", "names no database", ExitUsage},
 		"a setting that the driver cannot read": {"postgres://127.0.0.1:1/d?connect_timeout=soon", "connect_timeout", ExitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
