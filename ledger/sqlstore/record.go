@@ -358,7 +358,8 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 					use.key, other, key)
 			}
 		}
-		for _, use := range append(fresh, own) {
+		b.used[own] = key
+		for _, use := range fresh {
 			b.used[use] = key
 		}
 	}
