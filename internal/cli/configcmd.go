@@ -12,6 +12,7 @@ import (
 
 	"github.com/recovery-ledger/reconcile/internal/config"
 	"github.com/recovery-ledger/reconcile/internal/render"
+	"github.com/recovery-ledger/reconcile/internal/textfile"
 	"github.com/recovery-ledger/reconcile/ledger/sqlstore"
 )
 
@@ -91,7 +92,7 @@ func runInit(ctx context.Context, a *app) error {
 		path = "reconcile.toml"
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+		return fmt.Errorf("%s: cannot be written: %s", path, textfile.Trouble(err))
 	}
 	// O_EXCL: two of them at once do not overwrite each other either. The
 	// config may come to hold secrets.
@@ -100,7 +101,7 @@ func runInit(ctx context.Context, a *app) error {
 		return fmt.Errorf("%s is there already and is not overwritten; edit it, or name another file with --config", path)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: cannot be written: %s", path, textfile.Trouble(err))
 	}
 	if _, err = f.Write(config.Sample()); err != nil {
 		f.Close()
