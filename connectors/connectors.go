@@ -268,6 +268,11 @@ const (
 	EffectDone    Effect = "done"
 )
 
+// RuleRecordShown is the SendResult.Rule of an answer that shows a record which is
+// no proof that our action took effect (another key, status or content). The
+// record is there: no look that misses it proves that nothing was made.
+const RuleRecordShown = "record in a 2xx"
+
 // SendResult is what one send came to.
 type SendResult struct {
 	Classified

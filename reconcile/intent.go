@@ -109,7 +109,8 @@ func announced(as []ledger.Attempt, a ledger.Attempt, ra ledger.RecordAttempt) (
 		return at, ""
 	case answered && ra.Token != "":
 		return -1, fmt.Sprintf("attempts.token: %.40q is not the one of its answer", ra.Token) + kept
-	case a.StartedAt.Before(asPreciseAs(a.StartedAt, as[at].StartedAt)):
+	case a.StartedAt.Before(asPreciseAs(a.StartedAt, as[at].StartedAt)),
+		!a.FinishedAt.IsZero() && a.FinishedAt.Before(asPreciseAs(a.FinishedAt, as[at].StartedAt)):
 		return -1, "attempts.token: not given, and it began before the intent" + kept
 	}
 	return at, ""

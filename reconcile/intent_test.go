@@ -221,6 +221,7 @@ func TestIntents(t *testing.T) {
 				warning string
 			}{
 				{before, ledger.StateInFlight, "it began before the intent"},
+				{strings.Replace(before, "started_at", "finished_at", 1), ledger.StateInFlight, "it began before the intent"},
 				{before + `,"token":"7"`, ledger.StateInFlight, `"7" is not the one`},
 				{after + `,"token":"7"`, ledger.StateInFlight, `"7" is not the one`},
 				{`"effect":"not_done"`, ledger.StateEscalated, ""}, // undated: at the moment of receipt

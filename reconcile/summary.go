@@ -57,10 +57,12 @@ func Summarize(e ledger.Entry, as []ledger.Attempt) ledger.Entry {
 			e.KeySentAt = earlier(e.KeySentAt, at)
 		}
 		e.SendBy = later(e.SendBy, a.SendBy)
-		// A record that the system named in its answer to us is there, whatever a
+		// A record that the system showed in its answer to us is there, whatever a
 		// look does not show: its absence is not proven by waiting.
+		rule, _ := ledger.SplitRule(a.Rule)
+		shown := a.Ours && a.Effect == ledger.EffectUnknown && rule == connectors.RuleRecordShown
 		named := a.Ours && a.Effect == ledger.EffectUnknown && a.RemoteID != "" && a.Class != ledger.ClassAlreadyExists
-		if a.Effect == ledger.EffectUnknown && a.SendBy.IsZero() || named {
+		if a.Effect == ledger.EffectUnknown && a.SendBy.IsZero() || shown || named {
 			e.Unbounded = true
 		}
 		// Of the record made, or of the one that stands in the way.

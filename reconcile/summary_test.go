@@ -67,6 +67,11 @@ func TestSummarize(t *testing.T) {
 			a.Ours, a.RemoteID = true, "inv_9"
 			return []ledger.Attempt{a}
 		}(), func(e ledger.Entry) bool { return e.Unbounded && e.RemoteID == "inv_9" }},
+		"so is what its answer showed under another key": {nil, func() []ledger.Attempt {
+			a := reported("error", ledger.EffectUnknown, 0, 1)
+			a.Ours, a.Rule = true, connectors.RuleRecordShown
+			return []ledger.Attempt{a}
+		}(), func(e ledger.Entry) bool { return e.Unbounded && e.RemoteID == "" }},
 		"what it named, and a look found refused, is bounded": {nil, func() []ledger.Attempt {
 			a := reported("error", ledger.EffectNotDone, 0, 1)
 			a.Ours, a.RemoteID, a.Class = true, "inv_9", ledger.ClassRejected

@@ -125,7 +125,7 @@ func (c *Connector) sendResult(op *operation, ans *answer, s connectors.Send) co
 		}
 		if m := op.made(ans, s); m.why != "" {
 			// It was taken, and that is all: what it came to, the look says.
-			r.Effect, r.Rule = connectors.EffectUnknown, "record in a 2xx"
+			r.Effect, r.Rule = connectors.EffectUnknown, connectors.RuleRecordShown
 			if m.foreign {
 				r.RemoteID = ""
 			}

@@ -350,11 +350,11 @@ func (b *batch) take(key string, p *pending, d ledger.Recording, owners map[keyU
 		fresh = slices.DeleteFunc(beside, func(u keyUse) bool { return slices.Contains(had, u) })
 		for _, use := range fresh {
 			if other := b.ownerOf(use, key, owners); other != "" {
-				field := "provider_key"
-				if use.key == next.IdempotencyKey {
-					field = "idempotency_key"
+				field := "idempotency_key"
+				if slices.Contains(next.Keys, use.key) {
+					field = "provider_key"
 				}
-				return refuse(field, "%q is a key of %q; what the system shows or answers under it would be taken for both, so %q needs one of its own",
+				return refuse(field, "%q is in use by the entry %q; what the system shows or answers under it would be taken for both, so %q needs a key of its own",
 					use.key, other, key)
 			}
 		}
